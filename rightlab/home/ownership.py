@@ -38,6 +38,7 @@ _R, _M, _A, _S = Category.REGENERATED, Category.MERGED, Category.AGENT_OWNED, Ca
 TABLE: tuple[tuple[str, Category], ...] = (
     # of the home
     (MARK, _R),
+    (f"demo/{MARK}", _R),
     ("config.yaml", _M),
     ("notebooks/**", _A),
     ("run/**", _S),

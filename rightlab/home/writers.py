@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rightlab.errors import HomeError, OwnershipError, RightlabError, UsageError
-from rightlab.home.ownership import Category, find_home_root, guest_root_of, require
+from rightlab.home.ownership import Category, category_of, find_home_root, guest_root_of, require
 
 __all__ = [
     "append_line",
     "atomic_write",
+    "create_file",
     "file_lock",
     "make_dir",
     "open_append",
     "remove",
+    "rename_folder",
     "write_agent_owned",
     "write_failure",
     "write_merged",
@@ -69,7 +71,7 @@ def write_regenerated(path: str | os.PathLike[str], data: bytes | str, mode: int
 
 
 def write_merged(
-    path: str | os.PathLike[str], merge: Callable[[bytes | None], bytes | str], mode: int = 0o644
+    path: str | os.PathLike[str], merge: Callable[[bytes | None], bytes | str], mode: int | None = None
 ) -> bytes:
     """Read, merge and write back a file that others edit too, under a lock between processes.
 
@@ -82,7 +84,7 @@ def write_merged(
         before = _read(target, root)
         after = _bytes(merge(before))
         if after != before:
-            _replace(target, after, mode, root)
+            _replace(target, after, _mode_of(target) if mode is None else mode, root)
     return after
 
 
@@ -105,6 +107,31 @@ def write_agent_owned(
             _replace(target.with_name(f"{target.name}.{stamp}.bak"), before, mode, root)
     _replace(target, data, mode, root)
     return True
+
+
+def create_file(path: str | os.PathLike[str], data: bytes | str, mode: int = 0o644) -> None:
+    """Make a new file of any registered category, for laying out a new folder; one that exists is refused."""
+    target = _absolute(path)
+    root = find_home_root(target)
+    found = None if root is None else category_of(target.relative_to(root).as_posix())
+    root = require(target, found or Category.RUNTIME)
+    if os.path.lexists(target):
+        raise OwnershipError("this file exists already", where=target)
+    _replace(target, data, mode, root)
+
+
+def rename_folder(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Rename a folder durably beside itself; the target must not exist (an empty folder is replaced)."""
+    old, new = _absolute(source), _absolute(target)
+    try:
+        os.rename(old, new)
+        fd = os.open(new.parent, _DIR)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise write_failure(error, new) from error
 
 
 def append_line(
@@ -139,8 +166,8 @@ def open_append(path: str | os.PathLike[str], mode: int = 0o600) -> BinaryIO:
         raise write_failure(error, target) from error
 
 
-def make_dir(path: str | os.PathLike[str], mode: int = 0o700) -> Path:
-    """Make a folder and its missing parents; one that exists is fine. Returns it."""
+def make_dir(path: str | os.PathLike[str], mode: int | None = None) -> Path:
+    """Make a folder and its missing parents (0700 in a home); one that exists is fine. Returns it."""
     target = _absolute(path)
     try:
         with _folder(target / "x", find_home_root(target), mode):
@@ -165,7 +192,9 @@ def remove(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def file_lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
-    """Hold the lock file of ``path`` (``.<name>.lock`` beside it) against other threads and processes.
+    """Hold the lock of ``path`` against other threads and processes.
+
+    In a home the lock file lies in ``run/.locks``, out of the reach of agents; elsewhere beside the file.
 
     Raises:
         RightlabError: another process kept it for ``timeout`` seconds.
@@ -173,8 +202,13 @@ def file_lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[N
     from filelock import FileLock, Timeout
 
     target = _absolute(path)
-    make_dir(target.parent)
-    lock = FileLock(target.with_name(f".{target.name}.lock"), timeout=timeout, mode=0o600)
+    root = find_home_root(target)
+    if root is None:
+        place = make_dir(target.parent) / f".{target.name}.lock"
+    else:
+        name = target.relative_to(root).as_posix().replace("/", "+")
+        place = make_dir(root / "run" / ".locks") / f"{name[-200:]}.lock"
+    lock = FileLock(place, timeout=timeout, mode=0o600)
     try:
         lock.acquire()
     except Timeout:
@@ -197,6 +231,24 @@ def _bytes(data: bytes | str) -> bytes:
     return data.encode() if isinstance(data, str) else data
 
 
+def _mode_of(path: Path) -> int:
+    try:
+        return stat.S_IMODE(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return 0o644
+
+
+def _make_dirs(folder: Path, mode: int) -> None:
+    """As ``os.makedirs``, which gives the mode to the last folder only."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for new in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(new, mode)
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -204,20 +256,19 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _folder(path: Path, root: Path | None, mode: int = 0o700, *, create: bool = True) -> Iterator[int]:
+def _folder(path: Path, root: Path | None, mode: int | None = None, *, create: bool = True) -> Iterator[int]:
     """A descriptor of the folder of ``path``; below a guest root no component may be a symlink."""
     guest = guest_root_of(path, root) if root else None
     base = guest or path.parent
-    if create and guest is None:
-        os.makedirs(base, mode if root or mode != 0o700 else 0o777, exist_ok=True)
-    elif create and guest is not None:
-        os.makedirs(guest, 0o700, exist_ok=True)
+    wanted = mode if mode is not None else 0o700 if root else 0o777
+    if create:
+        _make_dirs(base, 0o700 if guest else wanted)
     fd = os.open(base, _DIR)
     try:
         for name in path.parent.relative_to(base).parts:
             if create:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, mode, dir_fd=fd)
+                    os.mkdir(name, wanted, dir_fd=fd)
             try:
                 deeper = os.open(name, _DIR | os.O_NOFOLLOW, dir_fd=fd)
             except OSError as error:
