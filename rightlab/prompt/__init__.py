@@ -1,0 +1,54 @@
+"""The prompt: registry, templates, Right Agent's sections, stdin message, untrusted frame, guest script."""
+
+from rightlab.prompt.assembly import (
+    AssembledContext,
+    AssembledSection,
+    Assembly,
+    Part,
+    Problem,
+    estimate_tokens,
+)
+from rightlab.prompt.conversation_block import ConversationInfo, conversation_block
+from rightlab.prompt.guard import Sanitized, sanitize_external, wrap_untrusted
+from rightlab.prompt.layers import Registration
+from rightlab.prompt.registry import PromptRegistry
+from rightlab.prompt.script import ASSEMBLY_FAILED, build_assembly_script
+from rightlab.prompt.sections import (
+    BOOTSTRAP_STAGES,
+    MODES,
+    BootstrapState,
+    PromptSettings,
+    operating_instructions,
+    right_agent_registry,
+)
+from rightlab.prompt.template import join_sections, render_template
+from rightlab.prompt.tools import TOOL_ORDER_REST, ToolProviderResult, ToolSchema
+
+__all__ = [
+    "ASSEMBLY_FAILED",
+    "BOOTSTRAP_STAGES",
+    "MODES",
+    "TOOL_ORDER_REST",
+    "AssembledContext",
+    "AssembledSection",
+    "Assembly",
+    "BootstrapState",
+    "ConversationInfo",
+    "Part",
+    "Problem",
+    "PromptRegistry",
+    "PromptSettings",
+    "Registration",
+    "Sanitized",
+    "ToolProviderResult",
+    "ToolSchema",
+    "build_assembly_script",
+    "conversation_block",
+    "estimate_tokens",
+    "join_sections",
+    "operating_instructions",
+    "render_template",
+    "right_agent_registry",
+    "sanitize_external",
+    "wrap_untrusted",
+]
