@@ -282,14 +282,16 @@ class Assembly:
 
         return AssemblyDiff.between(self, other)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from rightlab.html import mimebundle
         from rightlab.prompt.show import assembly_page
 
-        page = assembly_page(self)
-        return {"text/plain": page.text(), "text/html": page.html()}
+        return mimebundle(self, assembly_page(self), include, exclude)
 
     def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
+        from rightlab.prompt.show import assembly_page
+
+        return assembly_page(self).html()
 
     def __repr__(self) -> str:
         mode = f" mode={self.mode}" if self.mode else ""
@@ -323,7 +325,8 @@ class Assembly:
         for tool in self.tools:
             if not isinstance(tool.get("name"), str) or not tool["name"]:
                 yield PromptError(f"a tool without a name: {dict(tool)!r}", code="bad_tools")
-        for name, value in self.variables.items():
+        values: Mapping[str, Any] = self.variables
+        for name, value in values.items():
             if not valid_variable_name(name):
                 yield PromptError(f"{name!r} cannot be the name of a variable", code="bad_name")
             elif value is not None and not isinstance(value, str):

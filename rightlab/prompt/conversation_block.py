@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rightlab.prompt.message import Author
 from rightlab.prompt.scalars import quote
 
 __all__ = ["ConversationInfo", "conversation_block"]
@@ -13,9 +14,7 @@ class ConversationInfo:
 
     chat_id: int
     kind: str = "dm"
-    user_name: str | None = None
-    username: str | None = None
-    user_id: int | None = None
+    user: Author | None = None
     title: str | None = None
     topic_id: int | None = None
     topic: str | None = None
@@ -25,14 +24,8 @@ def conversation_block(info: ConversationInfo) -> str:
     """The lines below ``## Current Conversation``; text is quoted so that no name can forge a line."""
     lines = [f"chat_id: {info.chat_id}", f"kind: {info.kind}"]
     if info.kind == "dm":
-        notes = []
-        if info.username:
-            notes.append(quote("@" + info.username.removeprefix("@")))
-        if info.user_id is not None:
-            notes.append(f"id {info.user_id}")
-        if info.user_name is not None or notes:
-            suffix = f" ({', '.join(notes)})" if notes else ""
-            lines.append(f"user: {quote(info.user_name or '')}{suffix}")
+        if info.user is not None:
+            lines.append(f"user: {_person(info.user)}")
         return "\n".join(lines)
     if info.title is not None:
         lines.append(f"title: {quote(info.title)}")
@@ -41,3 +34,12 @@ def conversation_block(info: ConversationInfo) -> str:
         if info.topic is not None:
             lines.append(f"topic: {quote(info.topic)}")
     return "\n".join(lines)
+
+
+def _person(user: Author) -> str:
+    notes = []
+    if user.username:
+        notes.append(quote("@" + user.username.removeprefix("@")))
+    if user.user_id is not None:
+        notes.append(f"id {user.user_id}")
+    return quote(user.name) + (f" ({', '.join(notes)})" if notes else "")

@@ -1,7 +1,8 @@
 """Reading a file of the guest as the guest script reads it (design 5).
 
-What is not a regular file (symlink, folder, FIFO), cannot be read, or holds only ASCII white space is missing.
-The guest can write its folder, so no component of the path may be a symlink: the host would follow it outside.
+What is not a regular file (symlink, folder, FIFO), cannot be read, or holds only ASCII white space is
+missing. The guest can write its folder, so no component of the path may be a symlink: the host would follow
+it outside.
 """
 
 import os

@@ -42,7 +42,7 @@ _BLANK_START = re.compile(_any(_BLANKS) + b"*" + b"(?=" + _WORD + _any(_BLANKS) 
 
 
 def wrap_untrusted(source: str, text: str) -> str:
-    """``text`` in the frame for untrusted content, labelled ``source``; ``""`` when it holds only white space."""
+    """``text`` in the frame for untrusted content, labelled ``source``; ``""`` for nothing but white space."""
     if not text.strip():
         return ""
     return frame(source, encode(text)).decode("utf-8", "replace")

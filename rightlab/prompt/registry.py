@@ -33,8 +33,8 @@ class Problems(list[Problem]):
     """The list :meth:`PromptRegistry.check` answers; awaiting it gives itself."""
 
     def __await__(self) -> Generator[None, None, "Problems"]:
+        yield from ()
         return self
-        yield
 
 
 class PromptRegistry(Handle):

@@ -57,8 +57,8 @@ async def run_waterfall(
 ) -> Assembly:
     """The outermost listener's answer. ``fail(error, required)`` raises, or records and lets us go on.
 
-    A listener that failed and was forgiven is passed over: what it got from ``next()``, else what it would have
-    got, takes its place.
+    A listener that failed and was forgiven is passed over: what it got from ``next()``, else what it would
+    have got, takes its place.
     """
     active: list[str] = []
 
