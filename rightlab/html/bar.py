@@ -129,4 +129,6 @@ class Band(Block):
 
 def _box(pixels: int, style: str, inside: str = "", title: str = "") -> str:
     named = f' title="{title}"' if title else ""
-    return f'<span{named} style="display:inline-block;height:10px;width:{pixels}px;{style}">{inside}</span>'
+    place = "middle" if inside else "top"
+    box = f"display:inline-block;vertical-align:{place};height:10px;width:{pixels}px;{style}"
+    return f'<span{named} style="{box}">{inside}</span>'

@@ -58,6 +58,7 @@ STYLES = {
     "padding-left": LENGTH,
     "text-align": "left|right|center",
     "text-decoration": "line-through|none",
+    "vertical-align": "top|middle",
     "white-space": "pre-wrap|pre",
     "width": rf"{LENGTH}|auto",
 }
