@@ -24,6 +24,8 @@ def test_empty_or_missing_allows_nobody(path: Path) -> None:
     assert not allowlist.trusts(1)
     assert allowlist.group(-1) is None
     assert allowlist.trusts(NOTEBOOK_CHAT_ID)
+    assert allowlist.allow(5)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_allow_and_deny(path: Path) -> None:
