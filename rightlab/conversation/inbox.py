@@ -124,6 +124,25 @@ class Inbox:
 
         return work(tx) if tx is not None else self._store.transact(work)
 
+    def claim(self, ids: Sequence[int], turn_id: str, *, tx: Tx | None = None) -> list[int]:
+        """Give rows to a turn: the ids that were still free, in the given order. A row has one turn at
+        most.
+        """
+
+        def work(tx: Tx) -> list[int]:
+            return [
+                row_id
+                for row_id in ids
+                if tx.run(
+                    "UPDATE inbox SET state = 'turn', turn_id = ?"
+                    " WHERE id = ? AND state IN ('received', 'queued')",
+                    turn_id,
+                    row_id,
+                ).rowcount
+            ]
+
+        return work(tx) if tx is not None else self._store.transact(work)
+
     def pending(self, channel: str | None = None, *, origin: str | None = None) -> list[InboxRow]:
         """Rows that no turn has taken yet, oldest first: what a start has to take up again."""
         rows = self._store.rows(
