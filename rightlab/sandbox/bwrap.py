@@ -51,7 +51,6 @@ class BwrapSandbox:
         services: Mapping[str, Path],
         tools: Mapping[str, Path],
         proxy: EgressProxy,
-        launch_time: float = _LAUNCH_TIME,
     ) -> None:
         if sys.platform != "linux":
             raise SandboxError("bubblewrap works on Linux only", fix="Ask for `sandbox: none` by name.")
@@ -62,7 +61,6 @@ class BwrapSandbox:
         self._root_path, self._shared_path = root, shared
         self._tools = {name: real_file(name, path) for name, path in tools.items()}
         self._proxy = proxy
-        self._launch_time = launch_time
         self._sockets = {**services, "egress": proxy.path}
         self._bridges = _bridges(services)
         self._system = system_args()
@@ -149,7 +147,7 @@ class BwrapSandbox:
         argv = ["bash", "--noprofile", "--norc", "-c", script, "rightlab", *args]
         process = await self._spawn(argv, env={}, cwd=None, keep="*")
         try:
-            output, errors = await asyncio.wait_for(process.communicate(), self._launch_time)
+            output, errors = await asyncio.wait_for(process.communicate(), _LAUNCH_TIME)
         except TimeoutError:
             raise SandboxError(
                 "the sandbox started but did not answer in time", where=self._root_path
@@ -203,7 +201,7 @@ class BwrapSandbox:
                 env={"PATH": os.defpath, "LANG": "C.UTF-8"},
                 cwd="/",
                 fds=fds,
-                timeout=self._launch_time,
+                timeout=_LAUNCH_TIME,
             )
         except LaunchFailed as failure:
             raise diagnose(failure.code, failure.output, self._root_path) from None

@@ -125,6 +125,7 @@ _INIT_BRIDGES = r"""
 logs=/run/bridge
 bridge() {
   ( ( eval "exec $ready>&-"
+      echo $BASHPID >"$logs/$1.pid"
       exec socat -t 15 "TCP4-LISTEN:$2,bind=127.0.0.1,reuseaddr,fork,nodelay,backlog=128" "UNIX-CONNECT:$3" \
         </dev/null >/dev/null 2>"$logs/$1" ) & )
 }
@@ -138,10 +139,14 @@ for (( turn = 0; ; turn++ )); do
   done
   [[ -z $missing ]] && break
   for name in $missing; do
-    [[ -s $logs/$name ]] && fail "the way to $name did not open: $(<"$logs/$name")"
+    pid=
+    [[ -s $logs/$name.pid ]] && read -r pid <"$logs/$name.pid"
+    [[ -s $logs/$name || ( -n $pid && ! -d /proc/$pid ) ]] || continue
+    said=$(tail -n 1 "$logs/$name")
+    fail "the way to $name did not open: ${said:-socat ended without a word}"
   done
-  (( turn < 1500 )) || fail "no way to$missing within the time"
-  sleep 0.004
+  (( turn < 3000 )) || fail "no way to$missing within the time"
+  sleep 0.002
 done
 """
 
@@ -159,7 +164,7 @@ if [[ $keep != '*' && -s $HOME/.right/env.local.sh && -r $HOME/.right/env.sh ]];
     export "$name=$value"
   done < <(eval "exec $ready>&-"
            timeout -k 1 5 bash --noprofile --norc -c \
-             '. "$HOME/.right/env.sh" >/dev/null 2>&1 </dev/null; exec env -0')
+             '. "$HOME/.right/env.sh" >/dev/null 2>&1 </dev/null; exec /usr/bin/env -0 2>/dev/null')
 fi
 echo ready >&"$ready" || exit @FAILED@
 eval "exec $ready>&-"
@@ -210,7 +215,7 @@ def health_script(*, hidden: Sequence[str], proxy_port: int | None) -> str:
     checks = [
         r"""
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
-probe="$HOME/.right/.probe.$$"
+probe="$HOME/.rightlab-probe.$$"
 if ( : >"$probe" ) 2>/dev/null && rm -f -- "$probe"; then say folder ok "$HOME is writable"
 else say folder no "$HOME is not writable"; fi
 uid= caps= privs=
