@@ -1,0 +1,177 @@
+"""The turn of a prompt cron (spec agent-runtime 3.2, 5.3): a session of its own, the cron schema, no live user."""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rightlab.claude import failure_of, parse_cron
+from rightlab.content import RichContent
+from rightlab.html import Block, Details, Footer, Page, Paragraph, duration, mimebundle, money, size
+from rightlab.prompt import PromptRegistry
+from rightlab.turn.invoke import InvocationPlan, Invoker
+from rightlab.turn.locks import ScopeLocks
+from rightlab.turn.model import sections_table
+from rightlab.turn.ports import CallScope, PromptContext
+from rightlab.turn.runner import TurnSettings
+from rightlab.usage import Ledger
+
+__all__ = ["CronTurn", "CronTurns"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CronTurn:
+    """What one prompt run said. ``kind`` is notify or silent; ``content`` the message, ``reason`` of the silence."""
+
+    run_id: str
+    job: str
+    kind: str
+    content: RichContent | None
+    reason: str | None
+    run_note: str
+    session_id: str
+    num_turns: int | None
+    cost_usd: float | None
+    usage: Mapping[str, Any]
+    elapsed_ms: int
+    model: str | None
+    sections: tuple[Mapping[str, Any], ...] = ()
+    prompt_bytes: int | None = None
+    source: str = ""
+    tools: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.content.plain_text() if self.content is not None else ""
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        data["content"] = self.content.to_json() if self.content is not None else None
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "CronTurn":
+        values = dict(data)
+        content = values.pop("content", None)
+        for key in ("sections", "tools"):
+            values[key] = tuple(values.get(key) or ())
+        return cls(content=RichContent.model_validate(content) if content is not None else None, **values)
+
+    def page(self) -> Page:
+        """What was said, what it cost and what the model was told."""
+        facts = [
+            f"{self.num_turns or 0} steps",
+            duration(self.elapsed_ms),
+            f"cost {money(self.cost_usd)}",
+            self.model or "",
+        ]
+        body: list[Block] = [Paragraph(self.text if self.kind == "notify" else f"Silent: {self.reason}")]
+        if self.run_note:
+            body.append(Details("Note of the run", Paragraph(self.run_note)))
+        if self.sections:
+            body.append(
+                sections_table(self.sections, f"System prompt of this run, {size(self.prompt_bytes)}")
+            )
+        return Page(
+            f"cron {self.job}",
+            " · ".join(fact for fact in facts if fact),
+            *body,
+            footer=Footer(source=self.source or None, more=(f"run {self.run_id}",)),
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return mimebundle(self, self.page(), include, exclude)
+
+
+class CronTurns:
+    """Runs prompts of crons for one agent."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        registry: PromptRegistry,
+        context: PromptContext,
+        invoker: Invoker,
+        settings: Callable[[], TurnSettings],
+        locks: ScopeLocks,
+    ) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._context = context
+        self._invoker = invoker
+        self._settings = settings
+        self._locks = locks
+
+    async def run(
+        self,
+        *,
+        run_id: str,
+        job: str,
+        prompt: str,
+        chat_id: int,
+        thread_id: int = 0,
+        model: str | None = None,
+        max_budget_usd: float | None = None,
+    ) -> CronTurn:
+        """Ask the model ``prompt`` once, as the run ``run_id`` of ``job``. Raises TurnFailed, PromptError."""
+        settings = self._settings()
+        context = {"mode": "cron", "caller": "cron", **self._context(chat_id=chat_id, thread_id=thread_id)}
+        assembly = await self._registry.assemble(context)
+        session_id = str(uuid.uuid4())
+        invocation_id = uuid.uuid4().hex
+        plan = InvocationPlan(
+            scope=CallScope(invocation_id, "cron", chat_id, thread_id, session_id),
+            caller="cron",
+            assembly=assembly,
+            stdin=prompt,
+            model=model or settings.model,
+            session_id=session_id,
+            max_budget_usd=max_budget_usd,
+            debug=settings.debug,
+        )
+        async with self._locks.slot():
+            outcome = await self._invoker.run(plan)
+        result = outcome.result
+        self._ledger.record(
+            result,
+            source="cron",
+            chat_id=chat_id,
+            thread_id=thread_id,
+            job_name=job,
+            session_id=session_id,
+            turn_id=run_id,
+            invocation_id=invocation_id,
+            model=outcome.model or plan.model,
+            prompt_sha256=assembly.sha256,
+            api_key_source=outcome.api_key_source,
+            wall_elapsed_ms=None,
+            ttft_ms=outcome.result.ttft_ms,
+        )
+        failure = failure_of(result)
+        if failure is not None:
+            raise failure
+        reply = parse_cron(result)
+        notify = reply.delivery.kind == "notify"
+        log.info("cron %s run %s: %s", job, run_id, reply.delivery.kind)
+        return CronTurn(
+            run_id=run_id,
+            job=job,
+            kind=reply.delivery.kind,
+            content=reply.delivery.content if notify else None,
+            reason=None if notify else reply.delivery.reason,
+            run_note=reply.run_note,
+            session_id=session_id,
+            num_turns=result.num_turns,
+            cost_usd=result.cost_usd,
+            usage=result.usage,
+            elapsed_ms=outcome.elapsed_ms,
+            model=outcome.model or plan.model,
+            sections=tuple(part.to_json() for part in assembly.parts()),
+            prompt_bytes=assembly.bytes,
+            source=settings.source,
+            tools=tuple(outcome.tools),
+        )

@@ -1,0 +1,156 @@
+"""One invocation from assembly to result: the shared middle of every kind of turn.
+
+The host writes two files into a folder that is read-only inside the sandbox, named after the invocation: the guest
+script (prompt assembly, then the CLI) and the MCP configuration. The script writes the prompt file in the guest and
+starts the CLI; the message goes on stdin. Both files are removed when the invocation ends.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from rightlab.claude import ClaudeTransport, Event, Init, Invocation, Result, ToolUse
+from rightlab.errors import TurnFailed
+from rightlab.home import atomic_write, make_dir
+from rightlab.prompt import Assembly, build_assembly_script
+from rightlab.turn.ports import CallScope, Channel, ToolAccess
+
+__all__ = ["GuestFolder", "InvocationPlan", "Invoker", "Outcome"]
+
+OUTPUT_TOOL = "StructuredOutput"
+
+
+class GuestFolder(Protocol):
+    """What an invocation needs to know of its sandbox."""
+
+    @property
+    def guest_root(self) -> str: ...
+
+    @property
+    def shared_dir(self) -> Path: ...
+
+    @property
+    def shared_guest(self) -> str: ...
+
+    def tool(self, name: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationPlan:
+    """Everything that decides one invocation; the rest is its caller's row of the table of spec 3.2.
+
+    ``stdin`` is the whole message.
+    """
+
+    scope: CallScope
+    caller: str
+    assembly: Assembly
+    stdin: str
+    model: str | None
+    session_id: str
+    resume: bool = False
+    max_budget_usd: float | None = None
+    debug: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came back: the CLI's result event, what was seen on the way, and wall times in milliseconds."""
+
+    result: Result
+    elapsed_ms: int
+    tools: list[str] = field(default_factory=list)
+    model: str | None = None
+    api_key_source: str | None = None
+    mcp_status: str | None = None
+
+
+class Invoker:
+    """Runs plans on one agent's transport and sandbox."""
+
+    def __init__(self, transport: ClaudeTransport, folder: GuestFolder, tools: ToolAccess) -> None:
+        self._transport = transport
+        self._folder = folder
+        self._tools = tools
+
+    async def run(
+        self,
+        plan: InvocationPlan,
+        *,
+        channel: Channel | None = None,
+        on_event: Callable[[Event], Awaitable[None]] | None = None,
+    ) -> Outcome:
+        """Run ``plan`` to its one result, which may be a failure (see :func:`rightlab.claude.failure_of`).
+
+        Raises :class:`TurnFailed` when the CLI gives none, SandboxError or ClaudeError when it does not start.
+        """
+        invocation_id = plan.scope.invocation_id
+        files = self._folder.shared_dir / "inv" / invocation_id
+        try:
+            command, invocation = self._prepare(plan, files, channel)
+            stream = self._transport.run(invocation, stdin=plan.stdin, command=command)
+            return await self._follow(stream, on_event)
+        finally:
+            self._tools.close(invocation_id)
+            shutil.rmtree(files, ignore_errors=True)
+
+    def _prepare(
+        self, plan: InvocationPlan, files: Path, channel: Channel | None
+    ) -> tuple[list[str], Invocation]:
+        guest_files = f"{self._folder.shared_guest}/inv/{plan.scope.invocation_id}"
+        prompt_file = f"{self._folder.guest_root}/.right/prompt/{plan.session_id}.md"
+        config = self._tools.open(plan.scope, channel=channel)
+        fields: dict[str, Any] = {
+            "session_id": plan.session_id,
+            "resume": plan.resume,
+            "prompt_file": prompt_file,
+            "mcp_config": f"{guest_files}/mcp.json",
+            "debug": plan.debug,
+            "debug_dir": f"{self._folder.guest_root}/.claude/logs",
+        }
+        if plan.model is not None:
+            fields["model"] = plan.model
+        if plan.max_budget_usd is not None:
+            fields["max_budget_usd"] = plan.max_budget_usd
+        invocation = Invocation.of(plan.caller, invocation_id=plan.scope.invocation_id, **fields)
+        script = build_assembly_script(
+            plan.assembly,
+            root=self._folder.guest_root,
+            prompt_file=prompt_file,
+            argv=invocation.argv(self._folder.tool("claude")),
+        )
+        make_dir(files, 0o700)
+        atomic_write(files / "mcp.json", json.dumps(config), mode=0o600)
+        atomic_write(files / "run.sh", script, mode=0o600)
+        return ["/bin/sh", f"{guest_files}/run.sh"], invocation
+
+    async def _follow(
+        self, stream: AsyncIterator[Event], on_event: Callable[[Event], Awaitable[None]] | None
+    ) -> Outcome:
+        started = time.monotonic()
+        tools: list[str] = []
+        init: Init | None = None
+        async with aclosing(stream) as events:  # type: ignore[type-var]  # every transport is an async generator
+            async for event in events:
+                if isinstance(event, Init):
+                    init = event
+                elif isinstance(event, ToolUse) and event.name != OUTPUT_TOOL:
+                    tools.append(event.name)
+                if on_event is not None:
+                    await on_event(event)
+                if isinstance(event, Result):
+                    elapsed = int((time.monotonic() - started) * 1000)
+                    return Outcome(
+                        event,
+                        elapsed,
+                        tools,
+                        model=init.model if init is not None else None,
+                        api_key_source=init.api_key_source if init is not None else None,
+                        mcp_status=init.mcp_status() if init is not None else None,
+                    )
+        raise TurnFailed("cli", "Claude Code ended without a result")

@@ -1,0 +1,39 @@
+"""One turn at a time per conversation (spec agent-runtime 3.7), and a cap on live CLI processes (issue: fairness)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+__all__ = ["ScopeLocks"]
+
+
+class ScopeLocks:
+    """A lock per (chat, thread), held for a whole turn, under one cap of ``slots`` turns at once.
+
+    Locks exist only while somebody holds or waits for them.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = asyncio.Semaphore(slots)
+        self._locks: dict[tuple[int, int], tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, chat_id: int, thread_id: int) -> AsyncIterator[None]:
+        scope = (chat_id, thread_id)
+        lock, users = self._locks.get(scope, (asyncio.Lock(), 0))
+        self._locks[scope] = (lock, users + 1)
+        try:
+            async with lock, self._slots:
+                yield
+        finally:
+            lock, users = self._locks[scope]
+            if users == 1:
+                del self._locks[scope]
+            else:
+                self._locks[scope] = (lock, users - 1)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """A place among the live processes without a conversation (a cron run has a session of its own)."""
+        async with self._slots:
+            yield
