@@ -3,8 +3,15 @@
 from rightlab.conversation.archive import Archive, Found
 from rightlab.conversation.inbox import Inbox, InboxRow, NewUpdate
 from rightlab.conversation.messages import Attachment, Inbound, ReplyTarget, Sender
-from rightlab.conversation.outbox import Outbox, OutboxRow, PartRow
-from rightlab.conversation.sending import Delivery, SendLater, SendRejected, SendUncertain
+from rightlab.conversation.outbox import Outbox
+from rightlab.conversation.sending import (
+    Delivery,
+    OutboxRow,
+    PartRow,
+    SendLater,
+    SendRejected,
+    SendUncertain,
+)
 from rightlab.conversation.sessions import Session, Sessions
 
 __all__ = [

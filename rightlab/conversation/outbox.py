@@ -13,54 +13,29 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from rightlab.clock import Clock, iso, parse_iso
 from rightlab.content import Part
-from rightlab.conversation.sending import Delivery, OutboxState, SendLater, SendRejected, SendUncertain
+from rightlab.conversation.sending import (
+    Delivery,
+    OutboxRow,
+    OutboxState,
+    PartRow,
+    PartState,
+    SendLater,
+    SendRejected,
+    SendUncertain,
+)
 from rightlab.errors import ContentError, UsageError
 from rightlab.store import Row, Store, Tx
 
-__all__ = ["Outbox", "OutboxRow", "PartRow"]
+__all__ = ["Outbox"]
 
 T = TypeVar("T")
-PartState = Literal["pending", "sending", "sent", "uncertain", "failed"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PartRow:
-    """One part as stored."""
-
-    part: int
-    kind: str
-    text: str
-    state: PartState
-    message_id: int | None
-    error: str | None
-    attempts: int
-    not_before: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """One message to somebody, with its parts."""
-
-    id: int
-    source: str
-    chat_id: int
-    thread_id: int
-    turn_id: str | None
-    run_id: str | None
-    reply_to: int | None
-    content: Any
-    state: OutboxState
-    error: str | None
-    created_at: datetime
-    parts: tuple[PartRow, ...]
 
 
 class Outbox:

@@ -1,13 +1,24 @@
-"""What a channel's send says about a part, and how a delivery ended (spec agent-runtime 2.2)."""
+"""What a channel's send says about a part, how a delivery ended, and its rows (spec agent-runtime 2.2)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from rightlab.errors import ChannelError
 
-__all__ = ["Delivery", "OutboxState", "SendLater", "SendRejected", "SendUncertain"]
+__all__ = [
+    "Delivery",
+    "OutboxRow",
+    "OutboxState",
+    "PartRow",
+    "PartState",
+    "SendLater",
+    "SendRejected",
+    "SendUncertain",
+]
 
 OutboxState = Literal["waiting", "delivered", "partial", "uncertain", "failed"]
+PartState = Literal["pending", "sending", "sent", "uncertain", "failed"]
 
 
 class SendRejected(ChannelError):
@@ -52,3 +63,35 @@ class Delivery:
     message_ids: tuple[int, ...]
     error: str | None
     sent: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """One part as stored."""
+
+    part: int
+    kind: str
+    text: str
+    state: PartState
+    message_id: int | None
+    error: str | None
+    attempts: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """One message to somebody, with its parts."""
+
+    id: int
+    source: str
+    chat_id: int
+    thread_id: int
+    turn_id: str | None
+    run_id: str | None
+    reply_to: int | None
+    content: Any
+    state: OutboxState
+    error: str | None
+    created_at: datetime
+    parts: tuple[PartRow, ...]

@@ -128,6 +128,9 @@ class ServerThread:
                     await writer.drain()
         except DropConnection:
             writer.transport.abort()
+        except asyncio.CancelledError:
+            # Only the server itself cancels, when it goes down; the streams would report it as an error.
+            writer.transport.abort()
         finally:
             self._writers.discard(writer)
             self._tasks.discard(task)

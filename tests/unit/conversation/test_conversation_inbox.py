@@ -82,3 +82,11 @@ def test_rows_of_a_failed_transaction_are_not_there(inbox: Inbox, store: Store) 
         store.transact(work)
     assert inbox.pending() == []
     assert inbox.put("telegram", 1, {}, chat_id=5) is not None
+
+
+def test_a_row_is_claimed_by_one_turn(inbox: Inbox) -> None:
+    ids = [inbox.put("telegram", number, {}, chat_id=5, state="queued") for number in range(3)]
+    assert inbox.claim(ids[:2], "t1") == ids[:2]
+    assert inbox.claim(ids, "t2") == ids[2:]
+    assert [row.id for row in inbox.of_turn("t1")] == ids[:2]
+    assert inbox.pending() == []
