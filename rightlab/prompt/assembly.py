@@ -219,7 +219,7 @@ class Assembly:
         return SEPARATOR.join(data for one in self._settled() if (data := one.render_bytes()))
 
     def render(self) -> str:
-        """The system prompt as text (invalid UTF-8 of a file shows as U+FFFD; hash and size are of the bytes)."""
+        """The system prompt as text; invalid UTF-8 of a file shows as U+FFFD (hash and size: of the bytes)."""
         return self.render_bytes().decode("utf-8", "replace")
 
     def render_contexts(self) -> str:
@@ -301,7 +301,7 @@ class Assembly:
     # ---- for the registry
 
     def settle(self) -> None:
-        """Turn what a listener pushed (mappings too) into sections, contexts and tools bound to our variables."""
+        """Turn what a listener pushed (mappings too) into our own types, bound to our variables."""
         self.sections = [self._bound(one) for one in self.sections]
         self.contexts = [
             one if isinstance(one, AssembledContext) else AssembledContext(**dict(one))

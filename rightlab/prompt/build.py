@@ -16,7 +16,7 @@ from rightlab.prompt.tools import ToolSchema, collect_tools, order_tools
 __all__ = ["Build", "look"]
 
 SLOW_SECONDS = 1.0
-"""A provider is synchronous and cannot be interrupted; one that took longer than this is named in problems."""
+"""A provider is synchronous and cannot be interrupted; one that took longer is named in the problems."""
 
 
 def look(context: Any, name: str, default: Any = None) -> Any:

@@ -17,7 +17,7 @@ _WHITE = b" \t\n\v\f\r"
 
 
 def check_guest_path(path: str) -> str:
-    """``path`` if it is relative, inside the root and fit for a shell word list; else :class:`PromptError`."""
+    """``path`` if it is relative, below the root and fit for a list of lines; else :class:`PromptError`."""
     parts = PurePosixPath(path).parts
     bad = (
         not path
@@ -65,13 +65,19 @@ def read_guest_file(root: str | os.PathLike[str], path: str, head: int | None = 
     finally:
         if descriptor >= 0:
             os.close(descriptor)
-    with os.fdopen(file, "rb") as stream:
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                return None
-            data = stream.read()
-        except OSError:
-            return None
-    if not data.strip(_WHITE):
+    try:
+        data = _content(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    if data is None or not data.strip(_WHITE):
         return None
     return first_lines(data, head)
+
+
+def _content(file: int) -> bytes | None:
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return None
+    with os.fdopen(file, "rb", closefd=False) as stream:
+        return stream.read()

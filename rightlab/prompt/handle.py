@@ -69,8 +69,8 @@ class Handle:
     ) -> Registration:
         """Contribute a section.
 
-        ``text`` is a template, or with ``literal`` data that is never interpolated; a callable gets the context
-        of each assembly. With ``file`` (relative to the guest root) ``text`` is the heading above the file's
+        ``text`` is a template, or with ``literal`` data that is never interpolated; a callable gets the
+        context of each assembly. With ``file`` (relative to the guest root) ``text`` is the heading above the file's
         content, which is always literal; ``head`` keeps the first lines; ``wrap`` names the source in the
         untrusted frame; a missing file drops the section. ``before``/``after`` name a section to stand next
         to instead of by ``order``. A failing section with ``required=False`` is dropped and recorded. With
@@ -119,7 +119,7 @@ class Handle:
         required: bool = True,
         owner: str | None = None,
     ) -> Registration:
-        """Contribute a tail context: a dynamic fact that belongs behind the conversation, not into the prompt."""
+        """Contribute a tail context: a dynamic fact that belongs behind the conversation."""
         who, where = self._caller(owner)
         check_name(name, "context", who)
         check_order(order, "context", name, who)
@@ -128,7 +128,7 @@ class Handle:
         return self._keep(lambda: self._layers.put_named(self._key, "contexts", entry, "context"))
 
     def variable(self, name: str, provider: Provider, *, owner: str | None = None) -> Registration:
-        """Contribute a variable: text, or a callable of the context giving text or ``None`` (no value now)."""
+        """Contribute a variable: text, or a callable of the context giving text or ``None`` (no value)."""
         who, where = self._caller(owner)
         if not valid_variable_name(name):
             raise PromptError(
@@ -156,7 +156,7 @@ class Handle:
         return self._keep(lambda: self._layers.put(self._key, "silent", "", "a context suppressor"))
 
     def on_change(self, call: Callable[[], Any]) -> Registration:
-        """Call ``call()`` after every registration and removal, whoever made it; raising vetoes a registration."""
+        """Call ``call()`` after each registration and removal of anybody; raising vetoes a registration."""
         return self._keep(lambda: self._layers.on_change(call))
 
     def on_assemble(

@@ -110,7 +110,7 @@ class Layer:
 
 
 class Registration:
-    """One thing that was registered. :meth:`close` takes it back; closing twice does nothing. Also a ``with``."""
+    """One thing registered. :meth:`close` takes it back; closing twice does nothing. Works in ``with``."""
 
     def __init__(self, undo: Callable[[], None], label: str) -> None:
         self._undo: Callable[[], None] | None = undo

@@ -34,14 +34,14 @@ class MemoryStatus:
                 return "degraded — what is recalled may be incomplete or old, what is stored may have to wait"
             case MemoryState.UNAVAILABLE_CREDITS:
                 return (
-                    "unavailable — the memory account is out of credits, and every memory call will fail until it "
-                    "has some. Tell the user clearly that they must add credits at "
+                    "unavailable — the memory account is out of credits, and every memory call will fail until "
+                    "it has some. Tell the user clearly that they must add credits at "
                     "https://hindsight.vectorize.io"
                 )
             case MemoryState.UNAVAILABLE_AUTH:
                 return (
-                    "unavailable — memory provider authentication failed, and every memory call will fail until "
-                    "the user rotates the API key"
+                    "unavailable — memory provider authentication failed, and every memory call will fail "
+                    "until the user rotates the API key"
                 )
             case MemoryState.RETAIN_ERRORS:
                 return (

@@ -38,7 +38,7 @@ class Problems(list[Problem]):
 
 
 class PromptRegistry(Handle):
-    """Sections, tools, variables and tail contexts of one harness; the registry itself is the global handle.
+    """Sections, tools, variables and tail contexts of one harness; itself the global handle.
 
     ``persona`` is the deployment's own template (section ``deployment:persona``, order 0, registered even when
     empty, which reserves the name). ``tool_order`` lists tool names with one ``TOOL_ORDER_REST`` entry.
@@ -67,7 +67,7 @@ class PromptRegistry(Handle):
     async def assemble(
         self, context: Mapping[str, Any] | Any | None = None, *, timeout: float | None = 30.0
     ) -> Assembly:
-        """The assembly for ``context``: global layer plus the layer of ``context["scope"]``, through the waterfall.
+        """The assembly for ``context``: the global layer and that of ``context["scope"]``, then the listeners.
 
         ``context`` is a mapping or an object; every provider and listener gets this same object. ``root`` in it
         is the folder files are read from (none: all files are missing), ``mode`` is copied to the assembly.

@@ -69,8 +69,14 @@ def build_assembly_script(
         b"{",
         *_body(plan),
         b'} >"$t" || die "cannot write $t"',
-        b'mv -f -- "$t" "$p" || die "cannot move the prompt to $p"',
-        b") || exit " + str(ASSEMBLY_FAILED).encode(),
+        b'exec mv -f -- "$t" "$p"',
+        b")",
+        b'case "$?" in 0) ;; '
+        + str(ASSEMBLY_FAILED).encode()
+        + b") exit "
+        + str(ASSEMBLY_FAILED).encode()
+        + b";;",
+        b'*) die "cannot move it to $p";; esac',
     ]
     if cwd is not None:
         lines.append(b"cd -- " + _word(os.fsencode(cwd)) + b" || die 'cannot enter the working folder'")
@@ -101,7 +107,7 @@ def _folder(target: bytes) -> list[bytes]:
 
 
 def _survey(plan: Sequence[AssembledSection]) -> list[bytes]:
-    """Find out, with one ``grep``, which files there are: regular, no symlink on the way, not only white space."""
+    """Find out, with one ``grep``, which files there are: regular, no symlink, not only white space."""
     files = list(dict.fromkeys(one.file for one in plan if one.file is not None))
     if not files:
         return []
@@ -124,7 +130,7 @@ def _survey(plan: Sequence[AssembledSection]) -> list[bytes]:
     return [
         *lines,
         b'if [ "$#" -gt 0 ]; then',
-        b'have=$(cd -- "$r" && LC_ALL=C grep -la -e ' + pattern + b' -- "$@")',
+        b'have=$(cd -- "$r" && LC_ALL=C exec grep -la -e ' + pattern + b' -- "$@")',
         b'[ "$?" -le 1 ] || die "cannot read the files in $r"',
         b"fi",
         b'have="',

@@ -183,7 +183,7 @@ _SANDBOXES = {
     "bwrap": "bubblewrap; the system is read-only, only your home folder can be written",
     "landlock": "Landlock; only your home folder can be written",
     "openshell": "OpenShell container",
-    "none": "none; you run directly on the person's computer, so touch nothing outside your home folder unasked",
+    "none": "none; you run on the person's own computer, so touch nothing outside your home folder unasked",
 }
 
 

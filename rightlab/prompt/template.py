@@ -16,7 +16,7 @@ _EXCERPT = 16
 
 
 def valid_variable_name(name: object) -> bool:
-    """Whether ``{{name}}`` could ever refer to ``name``: a small letter, then small letters, digits, ``_``."""
+    """Whether ``{{name}}`` could ever refer to ``name``: a small letter, then letters, digits, ``_``."""
     return isinstance(name, str) and VARIABLE_NAME.fullmatch(name) is not None
 
 
@@ -33,9 +33,9 @@ def render_template(
     A value of ``None`` means registered, but without a value now. ``section``, ``owner`` and ``kind`` (section
     or context) only say in errors where the text comes from.
 
-    Raises :class:`TemplateError` for the first fault from the left: ``bad_name`` (not a name inside the braces),
-    ``unknown``, ``no_value``, or ``broken_open`` (``{{`` that opens nothing although ``}}`` follows). A ``{{``
-    with no ``}}`` behind it is ordinary text. Source: spec prompt-registry 1.7.
+    Raises :class:`TemplateError` for the first fault from the left: ``bad_name`` (no name in the braces),
+    ``unknown``, ``no_value``, or ``broken_open`` (``{{`` that opens nothing although ``}}`` follows). A
+    ``{{`` with no ``}}`` behind it is ordinary text. Source: spec prompt-registry 1.7.
     """
     at = text.find("{{")
     if at < 0:

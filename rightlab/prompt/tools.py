@@ -69,7 +69,7 @@ def check_tool_order(order: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def collect_tools(result: object, owner: str) -> tuple[list[ToolSchema], list[str]]:
-    """A provider's answer as (copies of its schemas, known names); it may be a result, a mapping or a list."""
+    """A provider's answer as (copies of its schemas, known names); it may be a mapping or a list."""
     known: Any
     if isinstance(result, Mapping):
         schemas, known = result.get("schemas"), result.get("known_names")
@@ -111,7 +111,8 @@ def order_tools(
     if missing:
         noun = "a tool that does not exist" if len(missing) == 1 else "tools that do not exist"
         raise PromptError(
-            f"the tool order names {noun}: {', '.join(missing)} (known: {', '.join(sorted(universe)) or 'none'})",
+            f"the tool order names {noun}: {', '.join(missing)} "
+            f"(known: {', '.join(sorted(universe)) or 'none'})",
             code="tool_order",
         )
     ordered: list[ToolSchema] = []
