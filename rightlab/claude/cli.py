@@ -17,7 +17,7 @@ __all__ = ["BELOW_VERSION", "MINIMUM_VERSION", "Cli", "claude_env", "find_cli"]
 
 MINIMUM_VERSION = (2, 1, 332)
 """The oldest release known to have what we build on: ``--system-prompt-snapshot off``, ``--json-schema`` as a
-StructuredOutput tool, ``model_usage_since_last_result``. claude-agent-sdk 0.2.189, our lower bound, ships it."""
+StructuredOutput tool, ``model_usage_since_last_result``; claude-agent-sdk 0.2.189, our lower bound."""
 BELOW_VERSION = (3, 0, 0)
 
 _WANTED = f">={'.'.join(map(str, MINIMUM_VERSION))},<{BELOW_VERSION[0]}"

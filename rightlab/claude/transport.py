@@ -105,8 +105,12 @@ class CliTransport:
             first_progress if first_progress is not None else invocation.first_progress_s,
             run,
         )
+        plain: list[str] = []
         try:
             async for line in run.lines(deadlines):
+                if invocation.output_format == "text":
+                    plain.append(line.decode("utf-8", "replace"))
+                    continue
                 for event in parse_line(line):
                     deadlines.see(event)
                     run.log.name_after(event)
@@ -114,7 +118,11 @@ class CliTransport:
                     if isinstance(event, Result):
                         return
             await run.exited(EXIT_GRACE)
-            raise process_failure(process.returncode, await run.stderr_text())
+            if plain and process.returncode == 0:
+                yield Result(subtype="success", text="\n".join(plain))
+                return
+            said = "\n".join([*plain, await run.stderr_text()]).strip()
+            raise process_failure(process.returncode, said)
         finally:
             await run.close()
 
