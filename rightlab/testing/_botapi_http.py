@@ -147,8 +147,9 @@ async def _until_gone(work: Awaitable[Answer], gone: "asyncio.Future[bytes] | No
     if gone is None:
         return await work
     answering = asyncio.ensure_future(work)
+    either: set[asyncio.Future[Any]] = {answering, gone}
     try:
-        await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return answering.result() if answering.done() else None
     finally:
         if not answering.done():
