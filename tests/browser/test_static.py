@@ -58,10 +58,11 @@ def _contrast(page: Any) -> float:
               const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
                 .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
                 .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+              const fill = element => rgb(getComputedStyle(element).backgroundColor);
               const cell = document.querySelector('.jp-OutputArea-output table td');
               let behind = cell;
-              while (behind && (rgb(getComputedStyle(behind).backgroundColor)[3] ?? 1) === 0) behind = behind.parentElement;
-              const [a, b] = [light(rgb(getComputedStyle(cell).color)), light(rgb(getComputedStyle(behind).backgroundColor))];
+              while (behind && (fill(behind)[3] ?? 1) === 0) behind = behind.parentElement;
+              const [a, b] = [light(rgb(getComputedStyle(cell).color)), light(fill(behind))];
               return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
             }"""
         )
