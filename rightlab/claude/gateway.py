@@ -177,9 +177,10 @@ class Gateway:
             if not work.cancelled():
                 work.result()
         finally:
+            exchange.finish("cut")
             gone.cancel()
             work.cancel()
-            exchange.finish("cut")
+            await asyncio.gather(gone, work, return_exceptions=True)
 
     async def _answer(self, scope: Scope, body: bytes, reply: Reply) -> None:
         if self._forwarder is not None:

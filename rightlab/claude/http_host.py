@@ -167,7 +167,8 @@ class HttpHost:
             raise
 
     def _bind_tcp(self, port: int) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # With the protocol named, asyncio turns Nagle's algorithm off for what is accepted: 40 ms per answer.
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("127.0.0.1", port))

@@ -11,18 +11,20 @@ out; a disk that fails stops the recording, never a turn.
 """
 
 import asyncio
+import builtins
 import contextlib
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from rightlab.claude.redaction import redact_secrets
 from rightlab.claude.reply import Outcome
 from rightlab.claude.request_blocks import Block, iter_blocks, sha256
 from rightlab.claude.response_reader import ResponseReader
@@ -35,26 +37,23 @@ __all__ = ["Exchange", "RecordedRequest", "Recorder", "redact"]
 FORMAT = 1
 _MAX_INDEXED_BYTES = 64 * 1024 * 1024
 _MAX_INDEXED = 2000
-_LOOKS_SECRET = re.compile(rb"sk-ant-[A-Za-z0-9_-]{12,}")
-_REDACTED = b"[redacted]"
 _SAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def redact(data: bytes, secrets: Iterable[str] = ()) -> bytes:
-    """``data`` without the given secrets (8 characters or longer) and what looks like an API key or token."""
-    for secret in secrets:
-        if len(secret) >= 8:
-            data = data.replace(secret.encode(), _REDACTED)
-    return _LOOKS_SECRET.sub(_REDACTED, data)
+    """``data`` without the given secrets and what looks like a credential; other bytes stay as they are."""
+    text = data.decode("utf-8", "surrogateescape")
+    return redact_secrets(text, secrets).encode("utf-8", "surrogateescape")
 
 
 @dataclass(eq=False)
 class RecordedRequest:
     """One request and its answer.
 
-    ``body`` is what the client sent (redacted), ``bytes`` and ``sha256`` are of the original. Times in
-    milliseconds; ``usage`` is the API's object; ``response`` the assembled message; ``error`` the API's error
-    object. ``outcome``: see :data:`rightlab.claude.reply.Outcome`.
+    ``body`` is what the client sent, redacted; ``bytes`` and ``sha256`` are of the original. Times in
+    milliseconds; ``usage`` is the API's object; ``response`` the assembled message, ``error`` the API's error
+    object, both redacted. ``outcome``: see :data:`rightlab.claude.reply.Outcome`. What costs time (hashes,
+    redaction) is computed when it is asked for, not while the request waits.
     """
 
     number: int
@@ -62,19 +61,51 @@ class RecordedRequest:
     session_id: str | None
     path: str
     at: str
-    body: bytes
-    bytes: int
-    sha256: str
+    raw: InitVar[bytes]
+    secrets: InitVar[tuple[str, ...]]
     upstream: str
     scripted: bool
     status: int | None = None
     first_byte_ms: float | None = None
     ms: float | None = None
     usage: dict[str, Any] | None = None
-    response: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
     outcome: Outcome = "running"
     file: Path | None = None
+
+    def __post_init__(self, raw: bytes, secrets: tuple[str, ...]) -> None:
+        self._raw = raw
+        self._secrets = secrets
+        self._answer: tuple[Any, Any] = (None, None)
+
+    @property
+    def bytes(self) -> int:
+        return len(self._raw)
+
+    @cached_property
+    def sha256(self) -> str:
+        return sha256(self._raw)
+
+    @cached_property
+    def body(self) -> builtins.bytes:
+        return redact(self._raw, self._secrets)
+
+    @property
+    def response(self) -> dict[str, Any] | None:
+        return self._redacted(self._answer[0])
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        return self._redacted(self._answer[1])
+
+    def _redacted(self, value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        clean: dict[str, Any] = orjson.loads(redact(orjson.dumps(value), self._secrets))
+        return clean
+
+    def answered(self, message: Any, error: Any) -> None:
+        """What came back, as the response's reader assembled it."""
+        self._answer = (message, error)
 
     @cached_property
     def json(self) -> dict[str, Any]:
@@ -127,7 +158,7 @@ class RecordedRequest:
             "request": {
                 "bytes": self.bytes,
                 "sha256": self.sha256,
-                "redacted": sha256(self.body) != self.sha256,
+                "redacted": self.body != self._raw,
                 "blocks": [block.to_json() for block in self.blocks],
                 "breakpoints": [block.path for block in self.breakpoints],
             },
@@ -169,8 +200,7 @@ class Exchange:
         reader.end()
         record.status = reader.status
         record.usage = reader.usage
-        record.response = self.recorder.redacted(reader.message)
-        record.error = self.recorder.redacted(reader.error)
+        record.answered(reader.message, reader.error)
         record.ms = self.recorder.elapsed(self.started)
         record.outcome = outcome
         self.recorder.store(record)
@@ -205,9 +235,6 @@ class Recorder:
     def elapsed(self, since: float) -> float:
         return round((self._clock.monotonic() - since) * 1000, 3)
 
-    def redacted(self, value: Any) -> Any:
-        return None if value is None else orjson.loads(redact(orjson.dumps(value), self._secrets()))
-
     def begin(
         self,
         body: bytes,
@@ -226,9 +253,8 @@ class Recorder:
             session_id=session_id,
             path=path,
             at=iso(self._clock.now()),
-            body=redact(body, self._secrets()),
-            bytes=len(body),
-            sha256=sha256(body),
+            raw=body,
+            secrets=tuple(self._secrets()),
             upstream=upstream,
             scripted=scripted,
         )

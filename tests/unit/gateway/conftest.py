@@ -52,6 +52,7 @@ async def raw_upstream() -> AsyncIterator[Callable[[Handler], Awaitable[str]]]:
             async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                     await handler(reader, writer)
+                writer.close()
 
             server = await asyncio.start_server(guarded, "127.0.0.1", 0)
             stack.callback(server.close)

@@ -1,10 +1,13 @@
 """The script's format, matching and answers (rightlab.claude.scripted)."""
 
+import itertools
 import json
+import textwrap
 from typing import Any
 
 import pytest
 
+from rightlab.claude import scripted
 from rightlab.claude.scripted import load_script, schema_kind
 from rightlab.claude.scripted_engine import ScriptEngine
 from rightlab.claude.scripted_request import Seen
@@ -324,6 +327,20 @@ def test_broken_scripts_are_told_by_place(tmp_path, text, place):
 def test_a_script_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_script(tmp_path / "none.yaml")
+
+
+def test_the_example_in_the_documentation_works(tmp_path):
+    lines = (scripted.__doc__ or "").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.strip().startswith("name:"))
+    block = itertools.takewhile(lambda line: not line or line.startswith("    "), lines[start:])
+    path = tmp_path / "s.yaml"
+    path.write_text(textwrap.dedent("\n".join(block)))
+    e = ScriptEngine(load_script(path))
+    assert text_of(ask(e, request("an umbrella?"))) == "Take one."
+    assert ask(e, request("weather in Rome")).content[0]["name"] == "Bash"
+    assert text_of(ask(e, request("weather in Rome", *called("Bash", "sun")))) == "The tool said: sun"
+    assert ask(e, request("flaky")).error.status == 529
+    assert ask(e, request("tea")).usage.output == 30
 
 
 def test_a_plain_list_is_a_script_too(tmp_path):
