@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rightlab.claude import failure_of, parse_cron
+from rightlab.claude import Notify, Silent, failure_of, parse_cron
 from rightlab.content import RichContent
 from rightlab.html import Block, Details, Footer, Page, Paragraph, duration, mimebundle, money, size
 from rightlab.prompt import PromptRegistry
@@ -142,27 +142,26 @@ class CronTurns:
             chat_id=chat_id,
             thread_id=thread_id,
             job_name=job,
-            session_id=session_id,
-            turn_id=run_id,
+            session_uuid=session_id,
+            run_id=run_id,
             invocation_id=invocation_id,
             model=outcome.model or plan.model,
             prompt_sha256=assembly.sha256,
             api_key_source=outcome.api_key_source,
-            wall_elapsed_ms=None,
-            ttft_ms=outcome.result.ttft_ms,
+            scripted=settings.scripted,
         )
         failure = failure_of(result)
         if failure is not None:
             raise failure
         reply = parse_cron(result)
-        notify = reply.delivery.kind == "notify"
-        log.info("cron %s run %s: %s", job, run_id, reply.delivery.kind)
+        said = reply.delivery
+        log.info("cron %s run %s: %s", job, run_id, said.kind)
         return CronTurn(
             run_id=run_id,
             job=job,
-            kind=reply.delivery.kind,
-            content=reply.delivery.content if notify else None,
-            reason=None if notify else reply.delivery.reason,
+            kind=said.kind,
+            content=said.content if isinstance(said, Notify) else None,
+            reason=said.reason if isinstance(said, Silent) else None,
             run_note=reply.run_note,
             session_id=session_id,
             num_turns=result.num_turns,

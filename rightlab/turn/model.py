@@ -82,7 +82,7 @@ class Turn:
             said = Note(self.error, kind="error")
         else:
             said = Paragraph(self.text or "(the agent chose to say nothing)")
-        body = [said]
+        body: list[Block] = [said]
         if self.sections:
             body.append(
                 sections_table(self.sections, f"System prompt of this turn, {size(self.prompt_bytes)}")

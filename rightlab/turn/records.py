@@ -1,13 +1,13 @@
 """The rows of turns: what is on disk before the step that depends on it (design 4)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rightlab.clock import Clock, iso
 from rightlab.content import RichContent, text_parts
 from rightlab.conversation import Inbound, Inbox, Outbox
-from rightlab.store import Store, Tx
+from rightlab.store import Row, Store, Tx
 from rightlab.turn.invoke import Outcome
 
 __all__ = ["TurnRecords", "reply_target"]
@@ -22,24 +22,26 @@ class TurnRecords:
         self._inbox = inbox
         self._outbox = outbox
 
-    async def begin(self, turn_id: str, batch: Sequence[Inbound]) -> None:
-        """The turn exists and its messages belong to it, in one commit."""
-        first = batch[0]
+    async def begin(self, turn_id: str, batch: Sequence[Inbound]) -> list[Inbound]:
+        """The turn exists and its messages belong to it, in one commit. Returns those that were still free."""
 
-        def work(tx: Tx) -> None:
-            tx.run(
-                "INSERT INTO turns (turn_id, channel, chat_id, thread_id, status, messages_json, started_at)"
-                " VALUES (?, ?, ?, ?, 'running', ?, ?)",
-                turn_id,
-                first.channel,
-                first.chat_id,
-                first.thread_id,
-                json.dumps([message.to_json() for message in batch]),
-                iso(self._clock.now()),
-            )
-            self._inbox.settle(_ids(batch), "turn", turn_id=turn_id, tx=tx)
+        def work(tx: Tx) -> list[Inbound]:
+            claimed = set(self._inbox.claim(_ids(batch), turn_id, tx=tx))
+            mine = [message for message in batch if message.inbox_id is None or message.inbox_id in claimed]
+            if mine:
+                tx.run(
+                    "INSERT INTO turns (turn_id, channel, chat_id, thread_id, status, messages_json, started_at)"
+                    " VALUES (?, ?, ?, ?, 'running', ?, ?)",
+                    turn_id,
+                    mine[0].channel,
+                    mine[0].chat_id,
+                    mine[0].thread_id,
+                    json.dumps([message.to_json() for message in mine]),
+                    iso(self._clock.now()),
+                )
+            return mine
 
-        await self._store.atransact(work)
+        return await self._store.atransact(work)
 
     async def update(self, turn_id: str, **values: Any) -> None:
         await self._store.atransact(lambda tx: _set(tx, turn_id, **values))
@@ -105,12 +107,9 @@ class TurnRecords:
 
         await self._store.atransact(work)
 
-    def cut(self) -> list[Mapping[str, Any]]:
+    def cut(self) -> list[Row]:
         """Turns that were running when their process died, oldest first."""
-        return list(self._store.rows("SELECT * FROM turns WHERE status = 'running' ORDER BY id"))
-
-    def last(self) -> Mapping[str, Any] | None:
-        return self._store.row("SELECT * FROM turns ORDER BY id DESC LIMIT 1")
+        return self._store.rows("SELECT * FROM turns WHERE status = 'running' ORDER BY id")
 
     def _enqueue(self, tx: Tx, turn_id: str, batch: Sequence[Inbound], content: RichContent) -> int:
         first = batch[0]

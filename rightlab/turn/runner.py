@@ -5,18 +5,19 @@ reply stored before its first part is sent. :meth:`TurnRunner.recover` settles w
 alone.
 """
 
+import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rightlab.claude import Event, ToolUse, failure_of, parse_reply, reply_with_receipts
 from rightlab.clock import Clock, iso
 from rightlab.conversation import Archive, Inbound, Sessions
-from rightlab.errors import ChannelError, RightlabError
+from rightlab.errors import ChannelError, FencedOut, RightlabError
 from rightlab.prompt import Assembly, PromptRegistry, render_messages
+from rightlab.store import Row
 from rightlab.turn.delivery import Deliverer
 from rightlab.turn.invoke import OUTPUT_TOOL, InvocationPlan, Invoker, Outcome
 from rightlab.turn.locks import ScopeLocks
@@ -35,7 +36,9 @@ LOST = (
     "⚠️ I was stopped in the middle of your last message and had already begun to act on it."
     " Please send it again if you still need it."
 )
+FILES_ONLY = "📎 I cannot open files yet. Please say in words what you need."
 MAX_ATTEMPTS = 2
+_SESSION_GONE = {"session", "session_in_use"}
 REASON_CHARS = 300
 
 
@@ -47,6 +50,7 @@ class TurnSettings:
     model: str | None
     debug: bool
     source: str
+    scripted: bool = False
 
 
 class TurnRunner:
@@ -79,54 +83,72 @@ class TurnRunner:
         self._settings = settings
         self._locks = locks
 
-    async def run(self, batch: Sequence[Inbound], channel: Channel) -> Turn:
-        """Answer ``batch`` (one scope, in order) on ``channel``. A turn that fails says so there and is returned."""
-        turn_id = uuid.uuid4().hex
-        await self._records.begin(turn_id, batch)
-        return await self._attempt(turn_id, batch, channel)
+    async def run(self, batch: Sequence[Inbound], channel: Channel) -> Turn | None:
+        """Answer ``batch`` (one scope, in order) on ``channel``. A turn that fails says so there and is returned.
 
-    async def recover(self, channel_of: Callable[[int], Channel | None]) -> list[str]:
-        """Settle every turn that was running when its process died (design 4). One line per turn, in words."""
-        lines: list[str] = []
+        Messages that another turn has taken are left out; None when none is left.
+        """
+        turn_id = uuid.uuid4().hex
+        batch = await self._records.begin(turn_id, batch)
+        if not batch:
+            return None
+        async with self._locks.hold(batch[0].chat_id, batch[0].thread_id):
+            return await self._attempt(turn_id, batch, channel)
+
+    async def recover(self, channel_of: Callable[[int], Channel | None]) -> list[asyncio.Task[Turn]]:
+        """Begin to settle every turn that was running when its process died (design 4); one task per turn.
+
+        When this returns each of them stands first in its conversation's queue, so no newer message overtakes it.
+        A turn whose channel is not open stays as it is, for a start that has it.
+        """
+        tasks = []
         for row in self._records.cut():
             channel = channel_of(row["chat_id"])
             if channel is None:
-                lines.append(f"turn {row['turn_id'][:8]} waits: its channel is not open")
+                log.warning("turn %s waits: its channel is not open", row["turn_id"][:8])
                 continue
-            batch = [Inbound.from_json(item) for item in json.loads(row["messages_json"])]
-            if row["first_tool_at"] is None and row["attempt"] < MAX_ATTEMPTS:
-                lines.append(f"turn {row['turn_id'][:8]} runs again: nothing had been done yet")
-                await self._again(row, batch, channel)
-            else:
-                lines.append(f"turn {row['turn_id'][:8]} is lost: it had begun to act")
-                await self._fail(row["turn_id"], batch, "lost", "lost", LOST, 0)
-        return lines
+            tasks.append(asyncio.create_task(self._settle(row, channel), name=f"settle {row['turn_id'][:8]}"))
+        await asyncio.sleep(0)
+        return tasks
 
-    async def _again(self, row: Mapping[str, Any], batch: Sequence[Inbound], channel: Channel) -> None:
-        if row["opened_session"] and row["session_id"]:
-            # The CLI refuses to create one session id twice, so a first call starts a new one.
-            self._sessions.deactivate(row["session_id"])
-        await self._records.update(
-            row["turn_id"], attempt=row["attempt"] + 1, session_id=None, opened_session=0
-        )
-        await self._attempt(row["turn_id"], batch, channel)
+    async def _settle(self, row: Row, channel: Channel) -> Turn:
+        turn_id = row["turn_id"]
+        batch = [Inbound.from_json(item) for item in json.loads(row["messages_json"])]
+        async with self._locks.hold(row["chat_id"], row["thread_id"]):
+            if row["first_tool_at"] is not None or row["attempt"] >= MAX_ATTEMPTS:
+                log.warning("turn %s is lost: it had begun to act", turn_id[:8])
+                return await self._fail(turn_id, batch, "lost", "lost", LOST, 0)
+            log.info("turn %s runs again: nothing had been done yet", turn_id[:8])
+            if row["opened_session"] and row["session_id"]:
+                # The CLI refuses to create one session id twice, so a first call starts a new one.
+                self._sessions.deactivate(row["session_id"])
+            await self._records.update(turn_id, attempt=row["attempt"] + 1, session_id=None, opened_session=0)
+            return await self._attempt(turn_id, batch, channel)
 
     async def _attempt(self, turn_id: str, batch: Sequence[Inbound], channel: Channel) -> Turn:
-        chat_id, thread_id = batch[0].chat_id, batch[0].thread_id
-        async with self._locks.hold(chat_id, thread_id), channel.typing(chat_id, thread_id):
-            started = self._clock.monotonic()
+        """Answer under the conversation's lock; an error of ours becomes the turn's one line."""
+        started = self._clock.monotonic()
+        async with channel.typing(batch[0].chat_id, batch[0].thread_id):
             try:
                 return await self._answer(turn_id, batch, channel, started)
+            except FencedOut:
+                raise  # somebody else answers this chat now, and settles this turn
             except RightlabError as error:
                 kind = getattr(error, "kind", None) or getattr(error, "code", None) or "failed"
                 log.warning("turn %s failed (%s): %s", turn_id[:8], kind, error)
-                reason = FAILED.format(reason=_short(str(error)))
-                return await self._fail(turn_id, batch, "failed", kind, reason, self._since(started))
+                reason = str(error)
+            except Exception as error:
+                log.exception("turn %s failed by a fault of ours", turn_id[:8])
+                kind, reason = "internal", f"{type(error).__name__}: {error}"
+            line = FAILED.format(reason=_short(reason))
+            return await self._fail(turn_id, batch, "failed", kind, line, self._since(started))
 
     async def _answer(self, turn_id: str, batch: Sequence[Inbound], channel: Channel, started: float) -> Turn:
         first = batch[0]
         settings = self._settings()
         stdin = render_messages([user_message(message) for message in batch])
+        if stdin is None and any(message.attachments for message in batch):
+            return await self._fail(turn_id, batch, "failed", "attachments", FILES_ONLY, 0)
         if stdin is None:
             await self._records.silent(turn_id, batch, "nothing to answer")
             return _ended(turn_id, "delivered", settings, 0)
@@ -148,13 +170,13 @@ class TurnRunner:
         await self._note_plan(turn_id, plan, batch)
         try:
             outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
-            self._record(turn_id, plan, outcome)
+            self._record(turn_id, plan, outcome, settings)
             failure = failure_of(outcome.result)
             if failure is not None:
                 raise failure
             reply = parse_reply(outcome.result)
-        except RightlabError:
-            if session is None:
+        except Exception as error:
+            if session is None or getattr(error, "kind", None) in _SESSION_GONE:
                 self._sessions.deactivate(session_id)
             raise
         self._sessions.touch(session_id)
@@ -222,20 +244,20 @@ class TurnRunner:
 
         return watch
 
-    def _record(self, turn_id: str, plan: InvocationPlan, outcome: Outcome) -> None:
+    def _record(self, turn_id: str, plan: InvocationPlan, outcome: Outcome, settings: TurnSettings) -> None:
         self._ledger.record(
             outcome.result,
             source="interactive",
             chat_id=plan.scope.chat_id,
             thread_id=plan.scope.thread_id,
-            session_id=plan.session_id,
+            session_uuid=plan.session_id,
             turn_id=turn_id,
             invocation_id=plan.scope.invocation_id,
             model=outcome.model or plan.model,
             prompt_sha256=plan.assembly.sha256,
             api_key_source=outcome.api_key_source,
             wall_elapsed_ms=outcome.elapsed_ms,
-            ttft_ms=outcome.result.ttft_ms,
+            scripted=settings.scripted,
         )
 
     async def _deliver(self, outbox_id: int, session_id: str | None) -> str:

@@ -1,0 +1,228 @@
+"""The facade: what notebooks, magics and the command line use (design 3). It returns plain objects.
+
+Reading needs no running bot: prompts come from the files, figures from ``data.db``. Whatever acts for the agent goes
+through its owner, in this process or another.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rightlab.errors import NotAvailable, RunError, UsageError
+from rightlab.home import AgentHome, Home
+
+if TYPE_CHECKING:
+    import pandas
+
+    from rightlab.content import RichContent
+    from rightlab.prompt import Assembly
+    from rightlab.runtime.crons import Crons
+    from rightlab.runtime.status import Status
+    from rightlab.turn import CronTurn, Turn
+
+__all__ = ["Lab", "deliver", "demo", "open", "result", "run_prompt", "silent"]
+
+
+class Lab:
+    """One agent. Cheap to make; nothing is started and no file is written until you ask for it."""
+
+    def __init__(self, agent: AgentHome) -> None:
+        self._agent = agent
+
+    @property
+    def name(self) -> str:
+        return self._agent.name
+
+    @property
+    def home(self) -> Path:
+        return self._agent.home.path
+
+    @property
+    def agent(self) -> AgentHome:
+        """The agent's folder: paths, configuration, allowlist."""
+        return self._agent
+
+    def up(self, *, host: str = "this kernel") -> "Status":
+        """Start the agent in this process; nothing happens when it is up here. Raises OwnedElsewhere and others."""
+        from rightlab.runtime import host as hosting
+
+        hosting.up(self._agent, host=host)
+        return self.status()
+
+    def down(self) -> "Status":
+        """Stop the agent wherever it runs; nothing happens when it is down."""
+        from rightlab.runtime import host as hosting
+
+        hosting.down(self._agent)
+        return self.status()
+
+    def status(self) -> "Status":
+        """Up or down, where, channels, sandbox, model, last turn, next cron."""
+        from rightlab.runtime.status import read_status
+
+        return read_status(self._agent)
+
+    def ask(self, text: str, timeout: float | None = None) -> "Turn":
+        """One turn in the notebook chat. ``timeout`` (seconds) bounds the wait, never the turn.
+
+        Goes to the owner if there is one, else takes the lease for this one turn. A turn that failed comes back with
+        ``status`` "failed" and the reason in ``error``.
+        """
+        from rightlab.runtime import host as hosting
+        from rightlab.turn import Turn
+
+        if not text.strip():
+            raise UsageError("an empty message cannot be answered", fix="Write something to say.")
+        return Turn.from_json(hosting.ask(self._agent, text, timeout=timeout))
+
+    def prompt(self, mode: str = "normal", variant: str | None = None) -> "Assembly":
+        """What the model is told in ``mode`` (normal, cron, bootstrap_question, bootstrap_final), from the files as
+        they are now."""
+        from rightlab.runtime.prompts import assemble_now
+
+        if variant is not None:
+            raise NotAvailable("prompt variants")
+        return assemble_now(self._agent, mode)
+
+    def turns(self, days: int = 14) -> "pandas.DataFrame":
+        """The ledger of the last ``days`` days, one row per invocation, newest first."""
+        from rightlab.runtime.figures import ledger_frame
+
+        return ledger_frame(self._agent, days=days)
+
+    @property
+    def crons(self) -> "Crons":
+        """The agent's scheduled notebooks and prompts."""
+        from rightlab.runtime.crons import Crons
+
+        return Crons(self._agent)
+
+    def baseline(self, days: int = 14, source: str = "interactive") -> Any:
+        raise NotAvailable("baselines")
+
+    def variant(self, name: str) -> Any:
+        raise NotAvailable("prompt variants")
+
+    def experiment(self, variants: Any, cases: Any, repeats: int = 1) -> Any:
+        raise NotAvailable("experiments")
+
+    @property
+    def skills(self) -> Any:
+        raise NotAvailable("the skill inventory")
+
+    @property
+    def curator(self) -> Any:
+        raise NotAvailable("the curator")
+
+    @property
+    def memory(self) -> Any:
+        raise NotAvailable("memory")
+
+    @property
+    def mcp(self) -> Any:
+        raise NotAvailable("the MCP view")
+
+    def logs(self, lines: int = 200) -> list[str]:
+        """The last ``lines`` lines of the agent's log."""
+        from rightlab.runtime.logs import tail
+
+        return list(tail(self._agent, lines))
+
+    def doctor(self) -> Any:
+        """Check everything the agent needs; each finding says how to fix it."""
+        from rightlab.runtime.doctor import examine
+
+        return examine(self._agent)
+
+    def __repr__(self) -> str:
+        return f"<Lab {self.name!r} in {self.home}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.status()._repr_mimebundle_(include, exclude)
+
+
+def open(agent: str | None = None, home: str | os.PathLike[str] | None = None) -> Lab:
+    """The agent ``agent``; without a name the only one of the home. Raises UsageError naming what there is."""
+    where = Home.resolve(home)
+    where.check()
+    if agent is None:
+        names = where.agents()
+        if len(names) != 1:
+            known = ", ".join(names) if names else "none yet"
+            raise UsageError(
+                f"which agent? This home has: {known}",
+                where=where.path,
+                fix="Name one." if names else "Make one: rightlab init NAME, or try `rightlab demo`.",
+            )
+        agent = names[0]
+    return Lab(where.agent(agent))
+
+
+def demo(home: str | os.PathLike[str] | None = None) -> Lab:
+    """The demo agent, made on first use: a scripted model, no account, no token."""
+    from rightlab.runtime.demo import prepare_demo
+
+    return Lab(prepare_demo(Home.resolve(home)).agent)
+
+
+def result(name: str, value: Any) -> None:
+    """Inside a cron notebook: give the run a named result (JSON-like, kept in the executed notebook)."""
+    from rightlab.cron.outputs import result as emit
+
+    emit(name, value)
+
+
+def deliver(content: "RichContent | str | dict[str, Any]") -> None:
+    """Inside a cron notebook: what is sent to the job's chat when the run has ended."""
+    from rightlab.cron.outputs import deliver as emit
+
+    emit(content)
+
+
+def silent(reason: str) -> None:
+    """Inside a cron notebook: nothing to report this time, and why."""
+    from rightlab.cron.outputs import silent as emit
+
+    emit(reason)
+
+
+def run_prompt(
+    *,
+    agent: str,
+    job: str,
+    run_id: str,
+    prompt: str,
+    home: str | os.PathLike[str] | None = None,
+    chat_id: int | None = None,
+    thread_id: int = 0,
+    model: str | None = None,
+    max_budget_usd: float | None = None,
+) -> "CronTurn":
+    """What the built-in prompt notebook calls: one model turn of the run, through the agent's owner."""
+    from rightlab.runtime import host as hosting
+    from rightlab.turn import CronTurn
+
+    if not prompt.strip():
+        raise RunError(f"the prompt of cron {job!r} is empty")
+    where = Home.resolve(home).agent(agent)
+    answer = hosting.request(
+        where,
+        "run_prompt",
+        run_id=run_id,
+        job=job,
+        prompt=prompt,
+        chat_id=chat_id,
+        thread_id=thread_id,
+        model=model,
+        max_budget_usd=max_budget_usd,
+    )
+    return CronTurn.from_json(answer)
+
+
+def agents(home: str | os.PathLike[str] | None = None) -> Iterator[Lab]:
+    """Every agent of the home."""
+    where = Home.resolve(home)
+    where.check()
+    for name in where.agents():
+        yield Lab(where.agent(name))

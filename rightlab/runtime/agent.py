@@ -1,0 +1,205 @@
+"""One agent's services under one roof (design 3, 7): what ``up`` starts and ``down`` stops.
+
+Order of start: lease, store and fence, gateway and aggregator, sandbox, turns, settlement of what a crash left, the
+control socket, then the channels and the scheduler. Everything runs on the host thread's loop.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rightlab.clock import Clock, SystemClock, iso
+from rightlab.errors import ChannelError, RightlabError
+from rightlab.home import AgentHome
+from rightlab.runtime.control import ControlServer, Handler
+from rightlab.runtime.lease import Lease
+from rightlab.runtime.notebook import NOTEBOOK_CHAT
+from rightlab.runtime.services import Services, open_services
+from rightlab.runtime.state import OwnerState, clear_state, process_start, write_state
+
+__all__ = ["AgentRuntime"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """What exists only between start and stop."""
+
+    lease: Lease
+    services: Services
+    control: ControlServer | None
+    since: str
+
+
+class AgentRuntime:
+    """Starts, answers for and stops the services of one agent.
+
+    ``host`` says in words what process this is (kernel, headless kernel, foreground). With ``brief=True`` only what
+    one turn needs is started: no channel that listens, no scheduler, no control socket (contract: ``ask`` without an
+    owner).
+    """
+
+    def __init__(
+        self, agent: AgentHome, *, host: str = "this process", brief: bool = False, clock: Clock | None = None
+    ) -> None:
+        self.agent = agent
+        self._host = host
+        self._brief = brief
+        self._clock = clock or SystemClock()
+        self._live: _Live | None = None
+        self._done: asyncio.Event | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._live is not None
+
+    @property
+    def services(self) -> Services:
+        if self._live is None:
+            raise RightlabError(f"agent {self.agent.name!r} is not up", fix="Start it: %rightlab up")
+        return self._live.services
+
+    async def start(self) -> None:
+        """Take the lease and bring everything up, or leave nothing behind. Raises OwnedElsewhere, ConfigError,
+        StoreError, SandboxError, ClaudeError, ChannelError (a token the server refuses)."""
+        if self._live is not None:
+            return
+        config = self.agent.config()
+        lease = Lease.acquire(self.agent, now=self._clock.now())
+        services: Services | None = None
+        try:
+            services = await open_services(self.agent, config, self._clock, brief=self._brief)
+            since = iso(self._clock.now())
+            control = None
+            if not self._brief:
+                control = await self._open_control(services, since)
+            self._done = asyncio.Event()
+            self._live = _Live(lease, services, control, since)
+            if not self._brief:
+                await services.begin()
+        except BaseException:
+            self._live = None
+            if services is not None:
+                with contextlib.suppress(Exception):
+                    await services.close()
+            if not self._brief:
+                clear_state(self.agent)
+            lease.release()
+            raise
+        log.info("agent %s is up in %s", self.agent.name, self._host)
+
+    async def _open_control(self, services: Services, since: str) -> ControlServer:
+        token = secrets.token_urlsafe(24)
+        control = ControlServer(
+            self.agent,
+            token,
+            self._operations(),
+        )
+        await control.start()
+        write_state(
+            self.agent,
+            OwnerState(
+                pid=os.getpid(),
+                start=process_start(os.getpid()),
+                fence=services.fence,
+                token=token,
+                host=self._host,
+                since=since,
+                ports=services.addresses(),
+            ),
+        )
+        return control
+
+    async def stop(self) -> None:
+        """Stop everything, within 2 s (spec jupyter 0.4). What is unfinished is settled at the next start."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            if live.control is not None:
+                await live.control.stop()
+                clear_state(self.agent)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(live.services.close(), 1.6)
+        finally:
+            live.lease.release()
+            if self._done is not None:
+                self._done.set()
+        log.info("agent %s is down", self.agent.name)
+
+    async def wait_closed(self) -> None:
+        """Return once the runtime has stopped, whoever asked for it."""
+        if self._done is not None:
+            await self._done.wait()
+
+    def status(self) -> dict[str, Any]:
+        """Plain facts: up, since, pid, host, gateway, sandbox, channels, crons."""
+        assert self._live is not None
+        return {
+            "agent": self.agent.name,
+            "up": True,
+            "since": self._live.since,
+            "pid": os.getpid(),
+            "host": self._host,
+            **self._live.services.status(),
+        }
+
+    # -- control operations: the same for callers in this process and over the socket ---------------------------
+
+    def _operations(self) -> dict[str, Handler]:
+        return {
+            "status": self._status,
+            "ask": self._ask,
+            "run_prompt": self._run_prompt,
+            "wake": self._wake,
+            "down": self._down,
+        }
+
+    async def handle(self, op: str, args: Mapping[str, Any]) -> Any:
+        """Carry out one control operation for a caller in this process."""
+        return await self._operations()[op](args)
+
+    async def _status(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self.status()
+
+    async def _ask(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        text = str(args["text"])
+        services = self.services
+        message = services.notebook.message(text)
+        # Shielded: the asker may go away, the turn stays (spec jupyter 0.3).
+        turn = await asyncio.shield(
+            services.spawn(services.turns.run([message], services.notebook), name="ask")
+        )
+        if turn is None:
+            raise RightlabError("the message was taken by another turn")
+        return turn.to_json()
+
+    async def _run_prompt(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        turn = await self.services.cron_turns.run(
+            run_id=str(args["run_id"]),
+            job=str(args["job"]),
+            prompt=str(args["prompt"]),
+            chat_id=int(args.get("chat_id") or NOTEBOOK_CHAT),
+            thread_id=int(args.get("thread_id") or 0),
+            model=args.get("model"),
+            max_budget_usd=args.get("max_budget_usd"),
+        )
+        return turn.to_json()
+
+    async def _wake(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        scheduler = self.services.scheduler
+        if scheduler is None:
+            raise ChannelError("the scheduler of this owner is not running")
+        scheduler.wake()
+        return {}
+
+    async def _down(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        # Answer first, then stop: the answer travels over the socket that stop() closes.
+        asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(self.stop()))
+        return {}

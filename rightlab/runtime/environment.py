@@ -1,0 +1,53 @@
+"""The environment of every child we start: an explicit list, never a copy of ours (house rule).
+
+What a notebook of the person needs to find their tools and files passes; what could be a credential, a model setting
+or another program's switch does not.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+__all__ = ["child_environment"]
+
+_PASSED = (
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "SHELL",
+    "TERM",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+    "JUPYTER_PATH",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "BROWSER",
+    "RIGHTLAB_CLAUDE",
+)
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a kernel, a cron run or JupyterLab; ``extra`` wins."""
+    env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    # Our own interpreter's folder first, so that `python` in a kernelspec is this one.
+    path = os.environ.get("PATH", os.defpath)
+    env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), path])
+    env.setdefault("HOME", os.path.expanduser("~"))
+    env.setdefault("LANG", "C.UTF-8")
+    env["PYTHONUNBUFFERED"] = "1"
+    env.update(extra or {})
+    return env

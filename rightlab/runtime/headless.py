@@ -1,0 +1,119 @@
+"""A headless kernel that hosts an agent (design 7): the same extension as in a notebook, without one.
+
+JupyterLab can attach to it (``allow_external_kernels``), and closing JupyterLab leaves it up.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rightlab.errors import RightlabError
+from rightlab.home import AgentHome, Home, make_dir
+from rightlab.runtime import host
+from rightlab.runtime.environment import child_environment
+from rightlab.runtime.lease import lease_is_held
+from rightlab.runtime.logs import tail
+from rightlab.runtime.state import OwnerState, process_alive, process_start, read_state
+
+__all__ = ["connection_dir", "connection_file", "start_kernel", "stop_owner"]
+
+START_TIMEOUT = 45.0
+
+
+def connection_dir(home: Home) -> Path:
+    """Where the connection files of headless kernels stand, for JupyterLab's ``external_connection_dir``."""
+    return home.path / "run" / "kernels"
+
+
+def connection_file(agent: AgentHome) -> Path:
+    return connection_dir(agent.home) / f"kernel-{agent.name}.json"
+
+
+def start_kernel(agent: AgentHome) -> tuple[int, bool]:
+    """Start a headless kernel for ``agent`` and wait until it owns it: ``(pid, newly started)``.
+
+    Raises RightlabError with the kernel's own reason when it does not come up.
+    """
+    state = read_state(agent)
+    if state is not None:
+        return state.pid, False
+    agent.config()  # a broken agent.yaml is said here, in the terminal, not in a log
+    make_dir(connection_dir(agent.home), 0o700)
+    connection_file(agent).unlink(missing_ok=True)
+    make_dir(agent.run_dir, 0o700)
+    failure = agent.run_dir / "failure.txt"
+    failure.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            str(connection_file(agent)),
+            "--ext=rightlab",
+            f"--RightlabMagics.up={agent.name}",
+        ],
+        env=child_environment({"RIGHTLAB_HOME": str(agent.home.path), "JPY_PARENT_PID": ""}),
+        cwd=agent.home.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return _await_owner(agent, process, failure).pid, True
+
+
+def _await_owner(agent: AgentHome, process: "subprocess.Popen[bytes]", failure: Path) -> OwnerState:
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        state = read_state(agent)
+        if state is not None and state.pid == process.pid:
+            return state
+        if failure.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    if failure.exists():
+        raise RightlabError(failure.read_text().strip())
+    last = "; ".join(list(tail(agent, 3)))
+    raise RightlabError(
+        f"agent {agent.name!r} did not come up" + (f" ({last})" if last else ""),
+        fix=f"See `rightlab logs {agent.name}` and `rightlab doctor {agent.name}`.",
+    )
+
+
+def stop_owner(agent: AgentHome, timeout: float = 20.0) -> bool:
+    """Stop whoever owns ``agent`` and wait until the lease is free; False when nobody did."""
+    state = read_state(agent)
+    stopped = host.down(agent)
+    _wait(lambda: not lease_is_held(agent), timeout, f"agent {agent.name!r} is still held")
+    if state is not None and state.host == "headless kernel" and state.pid != os.getpid():
+        _end_kernel(state, timeout=5)
+        connection_file(agent).unlink(missing_ok=True)
+    return stopped
+
+
+def _end_kernel(state: OwnerState, timeout: float) -> None:
+    """The kernel ends by itself once its last agent is down; one that does not is ours to end, by pid."""
+    deadline = time.monotonic() + timeout
+    while process_alive(state.pid, state.start) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if process_start(state.pid) == state.start and process_alive(state.pid, state.start):
+        os.kill(state.pid, signal.SIGTERM)
+
+
+def _wait(check: Callable[[], bool], timeout: float, message: str) -> None:
+    deadline = time.monotonic() + timeout
+    while not check():
+        if time.monotonic() > deadline:
+            raise RightlabError(message, fix="See its log, then end the process by hand.")
+        time.sleep(0.02)

@@ -1,0 +1,99 @@
+"""JupyterLab on a home's notebooks, with the kernel "rightlab" and the headless kernels to attach to."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+from rightlab.errors import RightlabError
+from rightlab.home import Home, make_dir, write_agent_owned
+from rightlab.runtime.environment import child_environment
+from rightlab.runtime.headless import connection_dir
+
+__all__ = ["copy_notebooks", "lab_command", "serve_lab", "shipped_notebooks"]
+
+
+def shipped_notebooks() -> Path:
+    """The notebooks that come with rightlab: in the wheel, or beside the package in a checkout."""
+    package = Path(str(files("rightlab")))
+    for folder in (package / "_notebooks", package.parent / "notebooks"):
+        if folder.is_dir():
+            return folder
+    raise RightlabError("the notebooks are missing from this installation", fix="Install rightlab again.")
+
+
+def copy_notebooks(home: Home) -> Path:
+    """``<home>/notebooks`` with a writable copy of each shipped notebook; what is there already is kept."""
+    home.mark()
+    target = make_dir(home.notebooks_dir)
+    for source in sorted(shipped_notebooks().glob("*.ipynb")):
+        write_agent_owned(target / source.name, source.read_bytes())
+    return target
+
+
+def lab_command(home: Home, notebooks: Path, *, open_path: str, browser: bool, port: int | None) -> list[str]:
+    """The JupyterLab command line: loopback only, our kernel first, external kernels visible."""
+    folder = make_dir(connection_dir(home), 0o700)
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.root_dir={notebooks}",
+        "--ServerApp.allow_external_kernels=True",
+        f"--ServerApp.external_connection_dir={folder}",
+        "--MultiKernelManager.default_kernel_name=rightlab",
+        f"--LabApp.default_url=/lab/tree/{open_path}",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    if os.geteuid() == 0:
+        command.append("--allow-root")
+    if not browser:
+        command.append("--no-browser")
+    if port is not None:
+        command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    return command
+
+
+def serve_lab(
+    home: Home,
+    *,
+    notebooks: Path,
+    open_path: str,
+    agent: str | None = None,
+    browser: bool = True,
+    port: int | None = None,
+    say: Callable[[str], None],
+) -> None:
+    """Run JupyterLab until it ends (Ctrl-C). Raises RightlabError when it cannot start."""
+    extra = {"RIGHTLAB_HOME": str(home.path)}
+    if agent is not None:
+        extra["RIGHTLAB_AGENT"] = agent
+    command = lab_command(home, notebooks, open_path=open_path, browser=browser, port=port)
+    say(f"JupyterLab opens {open_path} from {notebooks}; stop it with Ctrl-C.")
+    process = subprocess.Popen(command, env=child_environment(extra), cwd=notebooks)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        return
+    if code != 0:
+        hint = f" Is port {port} taken?" if port is not None else ""
+        raise RightlabError(
+            f"JupyterLab ended with exit code {code}.{hint}", fix="Its own lines above say why."
+        )
+
+
+def installed_kernelspec() -> dict[str, object] | None:
+    """The kernelspec "rightlab" as Jupyter sees it, or None."""
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    try:
+        spec = KernelSpecManager().get_kernel_spec("rightlab")
+    except NoSuchKernel:
+        return None
+    return dict(json.loads(spec.to_json()))
