@@ -161,7 +161,12 @@ def allowed(context: typer.Context, agent: AgentName, as_json: AsJson = False) -
     """Who may talk to the agent."""
     allowlist = _agent(context, agent).allowlist()
     if as_json:
-        console.document(allowlist.to_json())
+        console.document(
+            {
+                "users": [entry.model_dump(mode="json") for entry in allowlist.users],
+                "groups": [group.model_dump(mode="json") for group in allowlist.groups],
+            }
+        )
         return
     rows = [["user", entry.id, entry.label or "-"] for entry in allowlist.users]
     rows += [[group.kind, group.id, group.label or "-"] for group in allowlist.groups]

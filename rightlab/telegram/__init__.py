@@ -10,12 +10,23 @@ from rightlab.content import RichContent, split_text
 
 if TYPE_CHECKING:
     from rightlab.telegram.channel import TelegramChannel
+    from rightlab.telegram.check import bot_username
     from rightlab.telegram.ports import Group, OnConnected, OnMessage, Trust
 
-__all__ = ["Group", "OnConnected", "OnMessage", "RichContent", "TelegramChannel", "Trust", "split_text"]
+__all__ = [
+    "Group",
+    "OnConnected",
+    "OnMessage",
+    "RichContent",
+    "TelegramChannel",
+    "Trust",
+    "bot_username",
+    "split_text",
+]
 
 _HOMES = {
     "TelegramChannel": "rightlab.telegram.channel",
+    "bot_username": "rightlab.telegram.check",
     "Group": "rightlab.telegram.ports",
     "OnConnected": "rightlab.telegram.ports",
     "OnMessage": "rightlab.telegram.ports",

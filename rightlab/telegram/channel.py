@@ -36,7 +36,7 @@ _CONFLICT_PAUSES = (2.0, 5.0, 15.0, 60.0, 300.0)
 _REFUSED_PAUSE = 60.0
 
 _TOKEN_REFUSED = "Telegram refuses the bot token"
-_TOKEN_FIX = "Ask @BotFather for the token and put it in with `rightlab init`, or in agent.yaml."
+_TOKEN_FIX = "Ask @BotFather for the token and put it into secrets.json as telegram_token, or in agent.yaml."
 _TWO_POLLERS = (
     "another program fetches this bot's messages (one poller per token); stop it or use another bot"
 )

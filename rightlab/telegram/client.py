@@ -30,7 +30,7 @@ class Client(Bot):
         if not _TOKEN.fullmatch(token):
             raise ChannelError(
                 "this is not a Telegram bot token",
-                fix="It looks like 123456:ABC-def; @BotFather shows it. Put it in with `rightlab init`.",
+                fix="It looks like 123456:ABC-def; @BotFather shows it. Put it into secrets.json.",
             )
         root = urlsplit(api_base)
         if root.scheme not in ("http", "https") or not root.hostname:
