@@ -26,8 +26,9 @@ from rightlab.sandbox.guest import (
     system_files,
 )
 from rightlab.sandbox.launch import Launched, LaunchFailed, launch
-from rightlab.sandbox.mounts import real_directory, real_file, sandbox_args, system_args
+from rightlab.sandbox.mounts import OWN_PLACES, real_directory, real_file, sandbox_args, system_args
 from rightlab.sandbox.report import read_report
+from rightlab.sandbox.seccomp import program
 
 __all__ = ["BwrapSandbox"]
 
@@ -68,7 +69,8 @@ class BwrapSandbox:
             **{name: text.encode() for name, text in system_files(GUEST_ROOT).items()},
             f"{RUN}/init": init_script(self._bridges).encode(),
         }
-        self._hide_userns = _has_option(self._bwrap, "--disable-userns")
+        self._filter = program()
+        self._options = _options(self._bwrap)
         self._env = guest_env(
             GUEST_ROOT, f"{RUN}/bin", tmpdir="/tmp", user="agent", ca_file=_ca_file()
         ) | proxy_env(f"http://127.0.0.1:{_PROXY_PORT}")
@@ -126,11 +128,9 @@ class BwrapSandbox:
                 checks.append(
                     Check(name, False, f"{name} does not listen at {path}: {error.strerror or error}")
                 )
-        hidden = dict.fromkeys(
-            (str(Path.home()), "/root", "/home", str(self._root_path.parent), "/var/run/docker.sock")
-        )
-        hidden.pop("/", None)
-        script = health_script(hidden=tuple(hidden), proxy_port=_PROXY_PORT)
+        places = (str(Path.home()), "/root", "/home", str(self._root_path.parent), "/var/run/docker.sock")
+        hidden = tuple(place for place in dict.fromkeys(places) if place not in OWN_PLACES)
+        script = health_script(hidden=hidden, proxy_port=_PROXY_PORT)
         try:
             output = await self._inside(script)
         except SandboxError as error:
@@ -144,7 +144,7 @@ class BwrapSandbox:
 
     async def _inside(self, script: str, *args: str) -> str:
         """Run a script of ours inside to its end and return its stdout."""
-        argv = ["bash", "--noprofile", "--norc", "-c", script, "rightlab", *args]
+        argv = ["/bin/bash", "--noprofile", "--norc", "-c", script, "rightlab", *args]
         process = await self._spawn(argv, env={}, cwd=None, keep="*")
         try:
             output, errors = await asyncio.wait_for(process.communicate(), _LAUNCH_TIME)
@@ -181,13 +181,13 @@ class BwrapSandbox:
                 shared=shared,
                 sockets={name: path.resolve() for name, path in self._sockets.items()},
                 tools=self._tools,
-                hide_userns=self._hide_userns,
+                options=self._options,
             )
             # The environment goes by descriptor, not on the command line, which every user can read.
             args += ["--clearenv"]
             for name, value in {**self._env, **env}.items():
                 args += ["--setenv", name, value]
-            args += ["--chdir", cwd or GUEST_ROOT]
+            args += ["--chdir", cwd or GUEST_ROOT, "--seccomp", str(_memory(self._filter, fds))]
             options = _memory(b"".join(os.fsencode(each) + b"\0" for each in args), fds)
             command = [self._bwrap, "--args", str(options), "--", "/bin/bash", "--noprofile", "--norc"]
             command += [f"{RUN}/init", str(writing), keep, *argv]
@@ -240,14 +240,15 @@ def _close_all(*fds: int) -> None:
         os.close(fd)
 
 
-def _has_option(bwrap: str, option: str) -> bool:
+def _options(bwrap: str) -> str:
+    """What this bubblewrap says it can do."""
     try:
         said = subprocess.run(
             [bwrap, "--help"], capture_output=True, timeout=10, env={"PATH": os.defpath}, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxError(f"bubblewrap does not run: {error}", where=bwrap, fix=INSTALL) from error
-    return option.encode() in said.stdout + said.stderr
+    return (said.stdout + said.stderr).decode("utf-8", "replace")
 
 
 def _ca_file() -> str | None:

@@ -25,7 +25,7 @@ _CAUSES = (
     (r"can't mount proc", "this container does not let it mount /proc", _USERNS),
     (r"can't chdir to ([^:]+)", "the working folder is not there inside", "Give a folder below the agent's."),
     (r"can't find source path ([^:]+)", "something it shows went missing", "Restart the agent."),
-    (r"unknown option", "this bubblewrap is too old", "Install bubblewrap 0.7 or newer."),
+    (r"unknown option", "this bubblewrap is too old", "Install bubblewrap 0.5 or newer."),
     (r"no space left", "the disk is full or no more namespaces can be made", "Free some, then try again."),
 )
 

@@ -30,7 +30,7 @@ RUN = "/run/right"
 BRIDGE_FAILED = 97
 """Exit code of a launch whose way to a service could not be opened."""
 
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bridge:
 
 def guest_path(root: str, tools: str) -> str:
     """``PATH``: the agent's own programs first (spec agent-runtime 1.5), the system, our tools last."""
-    return f"{root}/.local/bin:{_SYSTEM_PATH}:{tools}"
+    return f"{root}/.local/bin:{SYSTEM_PATH}:{tools}"
 
 
 def guest_env(root: str, tools: str, *, tmpdir: str, user: str, ca_file: str | None) -> dict[str, str]:
@@ -115,7 +115,8 @@ def system_files(root: str) -> dict[str, str]:
 
 
 _INIT_HEAD = r"""
-ready=$1 keep=$2; shift 2
+ready=$1 keep=$2 path=$PATH; shift 2
+PATH=@SYSTEM@  # not the agent's own socat or sleep
 ulimit -c 0
 umask 022
 fail() { printf 'rightlab sandbox: %s\n' "$*" >&2; exit @FAILED@; }
@@ -156,18 +157,19 @@ if [[ $keep != '*' && -s $HOME/.right/env.local.sh && -r $HOME/.right/env.sh ]];
     name=${pair%%=*} value=${pair#*=}
     [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
     case $name in
-      PATH) [[ $value == *"$PATH"* ]] || value+=":$PATH" ;;
+      PATH) [[ $value == *"$path"* ]] || value+=":$path"; path=$value; continue ;;
       _|PWD|OLDPWD|SHLVL|BASHOPTS|SHELLOPTS|EUID|UID|PPID|HOME|BASH_ENV|ENV|LD_*|*_PROXY|*_proxy) continue ;;
-      ANTHROPIC_*|CLAUDE_*|DISABLE_*|IS_SANDBOX|ready|keep) continue ;;
+      ANTHROPIC_*|CLAUDE_*|DISABLE_*|IS_SANDBOX|ready|keep|path|name|value) continue ;;
       *) case " $keep " in *" $name "*) continue ;; esac ;;
     esac
     export "$name=$value"
   done < <(eval "exec $ready>&-"
-           timeout -k 1 5 bash --noprofile --norc -c \
+           PATH=$path /usr/bin/timeout -k 1 5 /bin/bash --noprofile --norc -c \
              '. "$HOME/.right/env.sh" >/dev/null 2>&1 </dev/null; exec /usr/bin/env -0 2>/dev/null')
 fi
 echo ready >&"$ready" || exit @FAILED@
 eval "exec $ready>&-"
+PATH=$path
 exec -- "$@"
 """
 
@@ -187,10 +189,11 @@ def init_script(bridges: Sequence[Bridge]) -> str:
         start = "\n".join(f"bridge {b.name} {b.port} {shlex.quote(b.socket)}" for b in bridges)
         ports = " ".join(f"{b.port:04X}:{b.name}" for b in bridges)
         text += _INIT_BRIDGES.replace("@START@", start).replace("@PORTS@", ports)
-    return (text + _INIT_TAIL).replace("@FAILED@", str(BRIDGE_FAILED))
+    return (text + _INIT_TAIL).replace("@FAILED@", str(BRIDGE_FAILED)).replace("@SYSTEM@", SYSTEM_PATH)
 
 
 PREPARE = r"""
+PATH=/usr/bin:/bin
 cd "$HOME" || exit 1
 plain() {
   if [[ -L $1 || ( -e $1 && ! -d $1 ) ]]; then mv -- "$1" "$1.aside.$(date +%s)" || return; fi
@@ -214,16 +217,18 @@ def health_script(*, hidden: Sequence[str], proxy_port: int | None) -> str:
     """Prints ``name<TAB>ok|no<TAB>detail`` for each thing looked at from inside."""
     checks = [
         r"""
+PATH=/usr/bin:/bin
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
 probe="$HOME/.rightlab-probe.$$"
 if ( : >"$probe" ) 2>/dev/null && rm -f -- "$probe"; then say folder ok "$HOME is writable"
 else say folder no "$HOME is not writable"; fi
-uid= caps= privs=
+uid= caps= privs= filter=
 while read -r key value rest; do
   case $key in
     Uid:) uid=$value ;;
     CapPrm:|CapEff:|CapBnd:|CapInh:|CapAmb:) caps+=$value ;;
     NoNewPrivs:) privs=$value ;;
+    Seccomp:) filter=$value ;;
   esac
 done </proc/self/status
 """
@@ -234,6 +239,7 @@ done </proc/self/status
 [[ $uid == 1000 ]] && say uid ok "uid 1000" || say uid no "uid $uid, not 1000"
 [[ $caps =~ ^0+$ ]] && say capabilities ok "no capabilities" || say capabilities no "capabilities $caps"
 [[ $privs == 1 ]] && say privileges ok "no new privileges" || say privileges no "new privileges can be gained"
+[[ $filter == 2 ]] && say calls ok "system calls are filtered" || say calls no "system calls are not filtered"
 if ( : >/usr/.rightlab-probe ) 2>/dev/null; then say system no "/usr is writable"
 else say system ok "the system is read-only"; fi
 if ( : >/proc/sys/kernel/core_pattern ) 2>/dev/null; then say kernel no "kernel settings are writable"

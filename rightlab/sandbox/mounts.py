@@ -13,7 +13,7 @@ from pathlib import Path
 from rightlab.errors import SandboxError
 from rightlab.sandbox.guest import GUEST_ROOT, RUN
 
-__all__ = ["real_directory", "real_file", "sandbox_args", "system_args"]
+__all__ = ["OWN_PLACES", "real_directory", "real_file", "sandbox_args", "system_args"]
 
 _ROOT_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = (
@@ -50,6 +50,9 @@ _ETC = (
     "timezone",
 )
 """What of ``/etc`` is shown: nothing with a secret, an account or an address of the host in it."""
+
+OWN_PLACES = ("/", "/tmp", "/run", "/var", "/dev", GUEST_ROOT)
+"""Paths that exist inside without being the host's."""
 
 _MIB = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -113,23 +116,31 @@ def sandbox_args(
     shared: Path,
     sockets: Mapping[str, Path],
     tools: Mapping[str, Path],
-    hide_userns: bool,
+    options: str,
 ) -> list[str]:
-    """bwrap's options, up to the environment. ``files``: path inside -> descriptor holding its bytes."""
+    """bwrap's options, up to the environment. ``files``: path inside -> descriptor holding its bytes.
+
+    ``options`` is what ``bwrap --help`` says: limits of memory file systems and a ban on further user
+    namespaces are set where it has them.
+    """
     _clear_of_system(root)
+
+    def size(mib: int) -> tuple[str, ...]:
+        return ("--size", str(mib * _MIB)) if "--size" in options else ()
+
     args = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"),
         *("--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
-        *(("--disable-userns", "--assert-userns-disabled") if hide_userns else ()),
+        *(("--disable-userns", "--assert-userns-disabled") if "--assert-userns-disabled" in options else ()),
         *system,
         # Read-only: with root on the host, uid 1000 inside is the kernel's uid 0, and /proc/sys judges by
         # uid, not by capability.
         *("--proc", "/proc", "--remount-ro", "/proc"),
-        *("--dev", "/dev", "--perms", "1777", "--size", str(512 * _MIB), "--tmpfs", "/dev/shm"),
+        *("--dev", "/dev", "--perms", "1777", *size(512), "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
-        *("--perms", "1777", "--size", str(4096 * _MIB), "--tmpfs", "/tmp"),
-        *("--tmpfs", "/run", "--size", str(_MIB), "--tmpfs", "/run/bridge", "--dir", f"{RUN}/bin"),
+        *("--perms", "1777", *size(4096), "--tmpfs", "/tmp"),
+        *("--tmpfs", "/run", *size(1), "--tmpfs", "/run/bridge", "--dir", f"{RUN}/bin"),
         *("--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"),
         *("--ro-bind", str(shared), f"{RUN}/shared"),
     ]

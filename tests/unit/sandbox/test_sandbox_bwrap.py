@@ -279,6 +279,21 @@ asyncio.run(main())
     assert all([await gone(pid) for pid in pids])
 
 
+async def test_the_agents_own_programs_do_not_take_part_in_the_launch(box: Sandbox, run: Any) -> None:
+    """An agent may install its own socat or rm; its sandbox is started and examined with the system's."""
+    await run(
+        box,
+        "for p in socat sleep tail timeout env rm mv mkdir date cat bash; do "
+        "printf '#!/bin/sh\\necho fake; exit 1\\n' >.local/bin/$p; chmod +x .local/bin/$p; done; "
+        "echo 'export MINE=1' >.right/env.local.sh",
+    )
+    health = await box.health()
+    assert health.ok, health.detail
+    process = await box.spawn(["/bin/bash", "-c", "echo $MINE; rm x"], env={})
+    out, _ = await process.communicate()
+    assert out == b"1\nfake\n"
+
+
 @pytest.mark.parametrize(
     ("socat", "says"),
     [
@@ -392,6 +407,7 @@ async def test_health_is_seen_from_inside(opening: Any, services: dict[str, Path
         "uid",
         "capabilities",
         "privileges",
+        "calls",
         "system",
         "kernel",
         "network",
@@ -468,7 +484,7 @@ async def test_a_home_below_usr_is_refused(tmp_path: Path) -> None:
             shared=tmp_path,
             sockets={},
             tools={},
-            hide_userns=False,
+            options="",
         )
 
 

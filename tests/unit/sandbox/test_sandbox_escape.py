@@ -304,6 +304,14 @@ async def test_public_addresses_are_reached_through_the_proxy(
     assert (await run(restrictive, script)).out.startswith("HTTP/1.1 403")
 
 
+async def test_vsock_does_not_lead_to_the_hypervisor(box: Sandbox, run: Any) -> None:
+    """AF_VSOCK knows no network namespace; cid 1 is this machine itself."""
+    ran = await run(box, "socat -u OPEN:/dev/null VSOCK-CONNECT:1:9; grep Seccomp: /proc/self/status")
+    assert "socket(40," in ran.err
+    assert "Address family not supported" in ran.err
+    assert ran.out.split() == ["Seccomp:", "2"]
+
+
 async def test_the_shared_folder_is_seen_and_read_only(box: Sandbox, run: Any) -> None:
     (box.shared_dir / "script.sh").write_text("echo shared")
     ran = await run(box, f"bash {box.shared_guest}/script.sh; echo x >{box.shared_guest}/script.sh")
