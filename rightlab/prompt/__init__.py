@@ -35,12 +35,14 @@ from rightlab.prompt.sections import (
     operating_instructions,
     right_agent_registry,
 )
+from rightlab.prompt.skills import BUILTIN_SKILLS, builtin_skill
 from rightlab.prompt.template import join_sections, render_template
 from rightlab.prompt.tools import TOOL_ORDER_REST, ToolProviderResult, ToolSchema
 
 __all__ = [
     "ASSEMBLY_FAILED",
     "BOOTSTRAP_STAGES",
+    "BUILTIN_SKILLS",
     "MODES",
     "TOOL_ORDER_REST",
     "AssembledContext",
@@ -66,6 +68,7 @@ __all__ = [
     "ToolSchema",
     "UserMessage",
     "build_assembly_script",
+    "builtin_skill",
     "conversation_block",
     "estimate_tokens",
     "focus_block",

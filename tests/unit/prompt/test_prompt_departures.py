@@ -105,7 +105,7 @@ def test_anchors_place_beside_a_name(registry):
     registry.section("chained", 0, "", after="after-a-2")
     registry.section("last", 0, "", after="deployment:persona", before="b")
     names = [one.name for one in registry.assemble_now().sections]
-    assert names[2:] == "last before-a a after-a-1 after-a-2 chained b".split()
+    assert names[2:] == ["last", "before-a", "a", "after-a-1", "after-a-2", "chained", "b"]
     assert registry.assemble_now()["chained"].order == 10
 
 
@@ -327,9 +327,8 @@ def test_check_reports_everything_at_once(registry):
     registry.tools(lambda context: "nonsense")
     registry.on_assemble(lambda assembly, context, following: None)
     codes = sorted(one.code for one in registry.check({"mode": "normal"}))
-    assert codes == sorted(
-        "unknown provider_failed broken_open anchor_unknown bad_name bad_value bad_tools listener_empty".split()
-    )
+    sections = ["unknown", "provider_failed", "broken_open", "anchor_unknown"]
+    assert codes == sorted([*sections, "bad_name", "bad_value", "bad_tools", "listener_empty"])
 
 
 async def test_check_works_inside_a_running_loop_and_can_be_awaited(registry):

@@ -8,13 +8,16 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from rightlab.prompt import (
+    BUILTIN_SKILLS,
     MODES,
     Author,
     BootstrapState,
     ConversationInfo,
     PromptSettings,
+    builtin_skill,
     operating_instructions,
     right_agent_registry,
 )
@@ -295,3 +298,18 @@ def test_an_assembly_shows_itself(root):
     same = assembly.diff(assembly)
     assert not same
     assert "equal" in str(same)
+
+
+@pytest.mark.parametrize("provider", ["file", "hindsight"])
+@pytest.mark.parametrize("name", BUILTIN_SKILLS)
+def test_the_built_in_skills_are_whole(name, provider):
+    skill = builtin_skill(name, memory_provider=provider)
+    _, front, body = skill.split("---\n", 2)
+    fields = YAML(typ="safe").load(front)
+    assert fields["name"] == name
+    assert "Use it" in fields["description"]
+    assert body.strip().startswith("# ")
+    assert ("memory_retain" in skill) == (name == "right-memory" and provider == "hindsight")
+    assert skill.endswith("\n")
+    with pytest.raises(KeyError):
+        builtin_skill("right-unknown")
