@@ -10,7 +10,8 @@ from rightlab.sandbox.base import Check, Health, Sandbox
 
 if TYPE_CHECKING:
     from rightlab.sandbox.addresses import forbidden
-    from rightlab.sandbox.egress import MODEL_HOSTS, EgressPolicy, EgressProxy
+    from rightlab.sandbox.egress import EgressProxy
+    from rightlab.sandbox.egress_policy import MODEL_HOSTS, EgressPolicy
     from rightlab.sandbox.opening import MODES, open_sandbox
 
 __all__ = [
@@ -26,8 +27,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "MODEL_HOSTS": "egress",
-    "EgressPolicy": "egress",
+    "MODEL_HOSTS": "egress_policy",
+    "EgressPolicy": "egress_policy",
     "EgressProxy": "egress",
     "MODES": "opening",
     "open_sandbox": "opening",

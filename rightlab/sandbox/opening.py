@@ -12,7 +12,8 @@ from rightlab.home.sockets import connect_unix
 from rightlab.home.writers import make_dir
 from rightlab.sandbox.base import Sandbox
 from rightlab.sandbox.bwrap import BwrapSandbox
-from rightlab.sandbox.egress import MODEL_HOSTS, Connector, EgressPolicy, EgressProxy, Resolver
+from rightlab.sandbox.egress import Connector, EgressProxy, Resolver
+from rightlab.sandbox.egress_policy import MODEL_HOSTS, EgressPolicy
 from rightlab.sandbox.none import NoSandbox
 
 __all__ = ["MODES", "open_sandbox"]

@@ -12,8 +12,9 @@ import pytest
 
 from rightlab.errors import ConfigError
 from rightlab.home.sockets import open_unix
-from rightlab.sandbox.egress import EgressPolicy, EgressProxy, Limits
+from rightlab.sandbox.egress import EgressProxy, Limits
 from rightlab.sandbox.egress_log import EgressLog
+from rightlab.sandbox.egress_policy import EgressPolicy
 
 PUBLIC = "93.184.216.34"
 
