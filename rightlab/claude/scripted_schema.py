@@ -1,6 +1,8 @@
 """A value for a JSON Schema: how a script answers in whatever reply schema the CLI was given."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["fill_schema", "schema_problem"]
@@ -8,11 +10,22 @@ __all__ = ["fill_schema", "schema_problem"]
 
 def schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     """Why ``value`` does not satisfy ``schema``: one line, or None when it does."""
-    import jsonschema
+    from fastjsonschema import JsonSchemaValueException
 
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    problem = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    return None if problem is None else f"{problem.json_path}: {problem.message}"
+    try:
+        _checker(json.dumps(schema, sort_keys=True))(value)
+    except JsonSchemaValueException as problem:
+        return str(problem)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _checker(schema: str) -> Callable[[Any], Any]:
+    """The compiled checker of a schema. (The library jsonschema builds grammars for 2 s when it is imported.)"""
+    import fastjsonschema
+
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(json.loads(schema))
+    return compiled
 
 
 def fill_schema(schema: Mapping[str, Any], *, text: str, values: Mapping[str, Any] | None = None) -> Any:
