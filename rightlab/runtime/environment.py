@@ -6,9 +6,12 @@ or another program's switch does not.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-__all__ = ["child_environment"]
+from rightlab.errors import RightlabError
+from rightlab.home import AgentHome
+
+__all__ = ["child_environment", "named_variables"]
 
 _PASSED = (
     "HOME",
@@ -51,3 +54,20 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     env["PYTHONUNBUFFERED"] = "1"
     env.update(extra or {})
     return env
+
+
+def named_variables(agents: Iterable[AgentHome]) -> dict[str, str]:
+    """The variables that agent.yaml of these agents asks for by name, as far as we have them.
+
+    ``gateway.credential: {env: NAME}`` and ``telegram.token_env`` are read by the process that runs the agent.
+    """
+    found = {}
+    for agent in agents:
+        try:
+            config = agent.config()
+        except RightlabError:
+            continue  # said where the agent is used
+        for name in (config.gateway.credential.env, config.telegram.token_env):
+            if name and name in os.environ:
+                found[name] = os.environ[name]
+    return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome, Home, make_dir
 from rightlab.runtime import host
-from rightlab.runtime.environment import child_environment
+from rightlab.runtime.environment import child_environment, named_variables
 from rightlab.runtime.lease import lease_is_held
 from rightlab.runtime.logs import tail
 from rightlab.runtime.state import OwnerState, process_alive, process_start, read_state
@@ -57,7 +57,7 @@ def start_kernel(agent: AgentHome) -> tuple[int, bool]:
             "--ext=rightlab",
             f"--RightlabMagics.up={agent.name}",
         ],
-        env=child_environment({"RIGHTLAB_HOME": str(agent.home.path), "JPY_PARENT_PID": ""}),
+        env=child_environment({**named_variables([agent]), "RIGHTLAB_HOME": str(agent.home.path)}),
         cwd=agent.home.path,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

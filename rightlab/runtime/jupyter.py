@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from rightlab.errors import RightlabError
 from rightlab.home import Home, make_dir, write_agent_owned
-from rightlab.runtime.environment import child_environment
+from rightlab.runtime.environment import child_environment, named_variables
 from rightlab.runtime.headless import connection_dir
 
 __all__ = ["copy_notebooks", "lab_command", "serve_lab", "shipped_notebooks"]
@@ -70,7 +71,10 @@ def serve_lab(
     say: Callable[[str], None],
 ) -> None:
     """Run JupyterLab until it ends (Ctrl-C). Raises RightlabError when it cannot start."""
-    extra = {"RIGHTLAB_HOME": str(home.path)}
+    if port is not None:
+        _require_free(port)
+    known = [home.agent(name) for name in home.agents()]
+    extra = {**named_variables(known), "RIGHTLAB_HOME": str(home.path)}
     if agent is not None:
         extra["RIGHTLAB_AGENT"] = agent
     command = lab_command(home, notebooks, open_path=open_path, browser=browser, port=port)
