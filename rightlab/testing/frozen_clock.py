@@ -12,9 +12,9 @@ __all__ = ["FrozenClock"]
 class FrozenClock:
     """A :class:`rightlab.clock.Clock` under the test's hand; safe to use from several threads and loops.
 
-    ``start`` is an aware datetime or ISO 8601 text (default 2026-01-01T00:00:00Z). :meth:`advance` moves wall
-    and monotonic time together and wakes the sleepers that are due; :meth:`set` moves only the wall clock, as a
-    person or NTP does, so nobody wakes.
+    ``start`` is an aware datetime or ISO 8601 text (default 2026-01-01T00:00:00Z). :meth:`advance` moves
+    wall and monotonic time together and wakes the sleepers that are due; :meth:`set` moves only the wall
+    clock, as a person or NTP does, so nobody wakes.
     """
 
     def __init__(self, start: datetime | str | None = None) -> None:
@@ -37,7 +37,7 @@ class FrozenClock:
             return self._monotonic
 
     async def sleep(self, seconds: float) -> None:
-        """Return once the clock was advanced by ``seconds``; at once (after other tasks ran) for 0 or less."""
+        """Return once the clock was advanced by ``seconds``; at once for 0 or less."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return

@@ -65,8 +65,9 @@ def main() -> int:
             fires += len(want)
     took = time.perf_counter() - began
     print(
-        f"{len(names)} zones ({len(answers)} distinct), {changes} clock changes, {len(EXPRESSIONS)} schedules,"
-        f" {fires} fires from {options.years[0]} to {options.years[1]}: all right, {took:.0f} s"
+        f"{len(names)} zones ({len(answers)} distinct), {changes} clock changes,"
+        f" {len(EXPRESSIONS)} schedules, {fires} fires from {options.years[0]} to {options.years[1]}: all right,"
+        f" {took:.0f} s"
     )
     return 0
 
