@@ -86,10 +86,18 @@ def serve_lab(
         process.wait()
         return
     if code != 0:
-        hint = f" Is port {port} taken?" if port is not None else ""
-        raise RightlabError(
-            f"JupyterLab ended with exit code {code}.{hint}", fix="Its own lines above say why."
-        )
+        raise RightlabError(f"JupyterLab ended with exit code {code}", fix="Its own lines above say why.")
+
+
+def _require_free(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise RightlabError(
+                f"port {port} cannot be used ({error.strerror})", fix="Choose another with --port, or none."
+            ) from None
 
 
 def installed_kernelspec() -> dict[str, object] | None:

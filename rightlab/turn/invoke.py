@@ -123,10 +123,12 @@ class Invoker:
             root=self._folder.guest_root,
             prompt_file=prompt_file,
             argv=invocation.argv(self._folder.tool("claude")),
+            cwd=self._folder.guest_root,
+            env_file=f"{self._folder.guest_root}/.right/env.sh",
         )
         make_dir(files, 0o700)
         atomic_write(files / "mcp.json", json.dumps(config), mode=0o600)
-        atomic_write(files / "run.sh", script, mode=0o600)
+        atomic_write(files / "run.sh", script.encode("utf-8", "surrogateescape"), mode=0o600)
         return ["/bin/sh", f"{guest_files}/run.sh"], invocation
 
     async def _follow(
