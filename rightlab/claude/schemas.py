@@ -296,11 +296,7 @@ def _content(value: Any) -> RichContent | None:
     try:
         return RichContent.model_validate(value)
     except ContentError as error:
-        raise TurnFailed(
-            "schema", f"the reply's content breaks a rule ({error.kind}): {error.message}"
-        ) from error
-    except ValidationError as error:
-        raise TurnFailed("schema", f"the reply's content breaks a rule: {_first(error)}") from error
+        raise _bad_content(error) from error
 
 
 def _counts(item: Any) -> bool:
@@ -317,6 +313,12 @@ def _validated(model: type[M], data: dict[str, Any]) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         raise TurnFailed("schema", f"the answer does not fit its schema: {_first(error)}") from error
+    except ContentError as error:
+        raise _bad_content(error) from error
+
+
+def _bad_content(error: ContentError) -> TurnFailed:
+    return TurnFailed("schema", f"the reply's content breaks a rule ({error.kind}): {error}")
 
 
 def _first(error: ValidationError) -> str:

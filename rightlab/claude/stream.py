@@ -389,7 +389,10 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # Comparing takes integers of any size; NaN and infinities fail it.
+    return value if -1e300 < value < 1e300 else None
 
 
 def _count(value: Any) -> int:
