@@ -120,13 +120,16 @@ class Outbox:
 
         return self._store.transact(work)
 
-    def waiting(self) -> list[int]:
-        """Outbox ids that still have parts to send, oldest first."""
+    def waiting(self, chat_id: int | None = None) -> list[int]:
+        """Outbox ids (of one chat) that still have parts to send, oldest first."""
         return [
             row["outbox_id"]
             for row in self._store.rows(
-                "SELECT DISTINCT outbox_id FROM outbox_parts WHERE state IN ('pending',"
-                " 'sending') ORDER BY outbox_id"
+                "SELECT DISTINCT outbox_id FROM outbox_parts JOIN outbox ON outbox.id = outbox_id"
+                " WHERE outbox_parts.state IN ('pending', 'sending') AND (? IS NULL OR chat_id = ?)"
+                " ORDER BY outbox_id",
+                chat_id,
+                chat_id,
             )
         ]
 
