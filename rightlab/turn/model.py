@@ -29,7 +29,8 @@ class Turn:
 
     ``reply`` is rich content, or None when the agent chose to say nothing; ``text`` its plain form. ``cost_usd`` is
     None when the price is unknown; ``elapsed_ms`` wall time from message to stored reply; ``num_turns`` the CLI's
-    step count (a structured reply counts 2). ``status`` is delivered, replied, partial or failed.
+    step count (a structured reply counts 2). ``status`` is delivered, replied (waits to be sent), partial, failed or
+    lost.
     """
 
     turn_id: str

@@ -53,12 +53,17 @@ class TurnRecords:
         content: RichContent | None,
         outcome: Outcome,
         elapsed_ms: int,
+        *,
+        reply_to: int | None = None,
     ) -> int | None:
-        """Store the reply and queue its parts, in one commit, before the first send. The outbox id, if any."""
+        """Store the reply and queue its parts, in one commit, before the first send. The outbox id, if any.
+
+        ``reply_to`` is the message the model chose to answer.
+        """
         result = outcome.result
 
         def work(tx: Tx) -> int | None:
-            outbox_id = None if content is None else self._enqueue(tx, turn_id, batch, content)
+            outbox_id = None if content is None else self._enqueue(tx, turn_id, batch, content, reply_to)
             _set(
                 tx,
                 turn_id,
@@ -111,7 +116,14 @@ class TurnRecords:
         """Turns that were running when their process died, oldest first."""
         return self._store.rows("SELECT * FROM turns WHERE status = 'running' ORDER BY id")
 
-    def _enqueue(self, tx: Tx, turn_id: str, batch: Sequence[Inbound], content: RichContent) -> int:
+    def _enqueue(
+        self,
+        tx: Tx,
+        turn_id: str,
+        batch: Sequence[Inbound],
+        content: RichContent,
+        reply_to: int | None = None,
+    ) -> int:
         first = batch[0]
         return self._outbox.enqueue(
             source="turn",
@@ -120,15 +132,18 @@ class TurnRecords:
             parts=text_parts(content),
             content_json=content.to_json(),
             turn_id=turn_id,
-            reply_to=reply_target(batch),
+            reply_to=reply_target(batch, reply_to),
             tx=tx,
         )
 
 
-def reply_target(batch: Sequence[Inbound]) -> int | None:
-    """Which message a reply answers (spec agent-runtime 4.2): in groups the first, alone in a chat the only one."""
+def reply_target(batch: Sequence[Inbound], chosen: int | None = None) -> int | None:
+    """Which message a reply answers (spec agent-runtime 4.2).
+
+    In a group the first of the batch; in a DM the only one, else the one the model has ``chosen``, if any.
+    """
     first = batch[0]
-    return first.message_id if first.chat_kind != "dm" or len(batch) == 1 else None
+    return first.message_id if first.chat_kind != "dm" or len(batch) == 1 else chosen
 
 
 def _ids(batch: Sequence[Inbound]) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rightlab.claude import Event, ToolUse, failure_of, parse_reply, reply_with_receipts
 from rightlab.clock import Clock, iso
 from rightlab.conversation import Archive, Inbound, Sessions
-from rightlab.errors import ChannelError, FencedOut, RightlabError
+from rightlab.errors import ChannelError, FencedOut, RightlabError, TurnFailed
 from rightlab.prompt import Assembly, PromptRegistry, render_messages
 from rightlab.store import Row
 from rightlab.turn.delivery import Deliverer
@@ -36,6 +36,7 @@ LOST = (
     "⚠️ I was stopped in the middle of your last message and had already begun to act on it."
     " Please send it again if you still need it."
 )
+STOPPED_AGAIN = "⚠️ I was stopped twice before I could answer your last message. Please send it again."
 FILES_ONLY = "📎 I cannot open files yet. Please say in words what you need."
 MAX_ATTEMPTS = 2
 _SESSION_GONE = {"session", "session_in_use"}
@@ -115,9 +116,12 @@ class TurnRunner:
         turn_id = row["turn_id"]
         batch = [Inbound.from_json(item) for item in json.loads(row["messages_json"])]
         async with self._locks.hold(row["chat_id"], row["thread_id"]):
-            if row["first_tool_at"] is not None or row["attempt"] >= MAX_ATTEMPTS:
-                log.warning("turn %s is lost: it had begun to act", turn_id[:8])
-                return await self._fail(turn_id, batch, "lost", "lost", LOST, 0)
+            acted = row["first_tool_at"] is not None
+            if acted or row["attempt"] >= MAX_ATTEMPTS:
+                log.warning(
+                    "turn %s is lost: %s", turn_id[:8], "it had begun to act" if acted else "cut twice"
+                )
+                return await self._fail(turn_id, batch, "lost", "lost", LOST if acted else STOPPED_AGAIN, 0)
             log.info("turn %s runs again: nothing had been done yet", turn_id[:8])
             if row["opened_session"] and row["session_id"]:
                 # The CLI refuses to create one session id twice, so a first call starts a new one.
@@ -153,42 +157,20 @@ class TurnRunner:
             await self._records.silent(turn_id, batch, "nothing to answer")
             return _ended(turn_id, "delivered", settings, 0)
         assembly = await self._assemble(first)
-        session = self._sessions.active(first.chat_id, first.thread_id)
-        session_id = session.session_id if session is not None else str(uuid.uuid4())
-        if session is None:
-            self._sessions.open(first.chat_id, first.thread_id, session_id)
-        plan = InvocationPlan(
-            scope=CallScope(uuid.uuid4().hex, "foreground", first.chat_id, first.thread_id, session_id),
-            caller="worker",
-            assembly=assembly,
-            stdin=stdin,
-            model=settings.model,
-            session_id=session_id,
-            resume=session is not None,
-            debug=settings.debug,
-        )
-        await self._note_plan(turn_id, plan, batch)
-        try:
-            outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
-            self._record(turn_id, plan, outcome, settings)
-            failure = failure_of(outcome.result)
-            if failure is not None:
-                raise failure
-            reply = parse_reply(outcome.result)
-        except Exception as error:
-            if session is None or getattr(error, "kind", None) in _SESSION_GONE:
-                self._sessions.deactivate(session_id)
-            raise
-        self._sessions.touch(session_id)
+        plan, outcome = await self._ask(turn_id, batch, channel, assembly, stdin, settings)
+        reply = parse_reply(outcome.result)
+        self._sessions.touch(plan.session_id)
         content = reply_with_receipts(reply)
         elapsed = self._since(started)
-        outbox_id = await self._records.replied(turn_id, batch, content, outcome, elapsed)
-        status = await self._deliver(outbox_id, session_id) if outbox_id is not None else "delivered"
+        outbox_id = await self._records.replied(
+            turn_id, batch, content, outcome, elapsed, reply_to=reply.reply_to_message_id
+        )
+        status = await self._deliver(outbox_id) if outbox_id is not None else "delivered"
         return Turn(
             turn_id=turn_id,
             status=status,
             reply=content,
-            session_id=session_id,
+            session_id=plan.session_id,
             num_turns=outcome.result.num_turns,
             cost_usd=outcome.result.cost_usd,
             usage=outcome.result.usage,
@@ -202,6 +184,55 @@ class TurnRunner:
             agent=settings.agent,
             tools=tuple(outcome.tools),
         )
+
+    async def _ask(
+        self,
+        turn_id: str,
+        batch: Sequence[Inbound],
+        channel: Channel,
+        assembly: Assembly,
+        stdin: str,
+        settings: TurnSettings,
+    ) -> tuple[InvocationPlan, Outcome]:
+        """Ask in the conversation's session; in a new one when it has none, or none Claude Code still knows."""
+        first = batch[0]
+
+        async def ask(session_id: str, *, resume: bool) -> tuple[InvocationPlan, Outcome]:
+            plan = InvocationPlan(
+                scope=CallScope(uuid.uuid4().hex, "foreground", first.chat_id, first.thread_id, session_id),
+                caller="worker",
+                assembly=assembly,
+                stdin=stdin,
+                model=settings.model,
+                session_id=session_id,
+                resume=resume,
+                debug=settings.debug,
+            )
+            await self._note_plan(turn_id, plan, batch)
+            outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
+            self._record(turn_id, plan, outcome, settings)
+            failure = failure_of(outcome.result)
+            if failure is not None:
+                raise failure
+            return plan, outcome
+
+        session = self._sessions.active(first.chat_id, first.thread_id)
+        if session is not None:
+            try:
+                return await ask(session.session_id, resume=True)
+            except TurnFailed as error:
+                if error.kind not in _SESSION_GONE:
+                    raise
+                # Its transcript is gone, or its first call was cut before there was one; nothing has run.
+                log.warning("turn %s begins a new session: %s", turn_id[:8], error)
+                self._sessions.deactivate(session.session_id)
+        session_id = str(uuid.uuid4())
+        self._sessions.open(first.chat_id, first.thread_id, session_id)
+        try:
+            return await ask(session_id, resume=False)
+        except Exception:
+            self._sessions.deactivate(session_id)
+            raise
 
     async def _assemble(self, first: Inbound) -> Assembly:
         return await self._registry.assemble(
@@ -260,10 +291,10 @@ class TurnRunner:
             scripted=settings.scripted,
         )
 
-    async def _deliver(self, outbox_id: int, session_id: str | None) -> str:
+    async def _deliver(self, outbox_id: int) -> str:
         """Send the stored reply; the turn's status. What cannot be sent now waits in the outbox."""
         try:
-            delivery = await self._deliverer.deliver(outbox_id, session_id=session_id)
+            delivery = await self._deliverer.deliver(outbox_id)
         except ChannelError as error:
             log.warning("outbox %s waits: %s", outbox_id, error)
             return "replied"
@@ -273,7 +304,7 @@ class TurnRunner:
         self, turn_id: str, batch: Sequence[Inbound], status: str, kind: str, line: str, elapsed_ms: int
     ) -> Turn:
         outbox_id = await self._records.failed(turn_id, batch, status, kind, line, elapsed_ms)
-        await self._deliver(outbox_id, None)
+        await self._deliver(outbox_id)
         return _ended(turn_id, status, self._settings(), elapsed_ms, error=line)
 
     def _since(self, started: float) -> int:
