@@ -77,9 +77,12 @@ class Services:
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> "asyncio.Task[T]":
         """Run ``work`` as a task of this agent: kept, logged when it fails, cancelled at close."""
         task = asyncio.create_task(work, name=name)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: "asyncio.Task[Any]") -> None:
         self.tasks.add(task)
         task.add_done_callback(self._ended)
-        return task
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self.tasks.discard(task)
@@ -103,7 +106,8 @@ class Services:
         if self.telegram is not None:
             await self.telegram.start()
         self.spawn(self.deliverer.deliver_waiting(), name="delivery")
-        self.tasks.update(await self.turns.recover(self.channel_of))
+        for settling in await self.turns.recover(self.channel_of):
+            self._keep(settling)
         self.open.set()
         if self.scheduler is not None:
             await self.scheduler.start()
