@@ -13,9 +13,11 @@ from typing import Any
 
 from rightlab.home.writers import atomic_write, remove
 
-__all__ = ["claim_run", "is_alive", "process_started", "read_claim"]
+__all__ = ["SOCKET_PREFIX", "claim_run", "is_alive", "process_started", "read_claim"]
 
 _NAME = "claim.json"
+SOCKET_PREFIX = "rightlab-kernel-"
+"""Begin of the name of the temporary folder that holds one kernel's sockets."""
 
 
 def claim_run(run_dir: Path, by: str) -> bool:

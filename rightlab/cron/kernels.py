@@ -19,12 +19,10 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 
+from rightlab.cron.claim import SOCKET_PREFIX
 from rightlab.errors import RunError, UsageError
 
-__all__ = ["SOCKET_PREFIX", "Kernel", "KernelDied"]
-
-SOCKET_PREFIX = "rightlab-kernel-"
-"""Begin of the name of the temporary folder that holds one kernel's sockets."""
+__all__ = ["Kernel", "KernelDied"]
 
 
 class KernelDied(RunError):
