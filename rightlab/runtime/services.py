@@ -7,16 +7,18 @@ import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rightlab.claude import Cli, CliTransport, Gateway, claude_env, find_cli
 from rightlab.clock import Clock
 from rightlab.conversation import Archive, Inbound, Inbox, Outbox, Sessions
+from rightlab.cron import Scheduler
 from rightlab.errors import NotAvailable
 from rightlab.home import AgentConfig, AgentHome
 from rightlab.mcp import Aggregator, InvocationRegistry, builtin_tools
 from rightlab.runtime import logs
 from rightlab.runtime.config_watch import AllowlistWatch, ConfigWatch
+from rightlab.runtime.cron_ports import open_scheduler, scheduler_status
 from rightlab.runtime.notebook import NOTEBOOK_CHAT, NotebookChannel
 from rightlab.runtime.prompts import agent_registry, prompt_context
 from rightlab.runtime.setup import notice_token
@@ -36,9 +38,6 @@ from rightlab.turn import (
     TurnSettings,
 )
 from rightlab.usage import Ledger
-
-if TYPE_CHECKING:
-    from rightlab.cron import Scheduler
 
 __all__ = ["Services", "open_services"]
 
@@ -64,11 +63,12 @@ class Services:
     notebook: NotebookChannel
     telegram: TelegramChannel | None
     outbox: Outbox
+    allowlist: AllowlistWatch
     deliverer: Deliverer
     turns: TurnRunner
     cron_turns: CronTurns
     batcher: Batcher
-    scheduler: "Scheduler | None"
+    scheduler: Scheduler | None
     cli: Cli
     closing: contextlib.AsyncExitStack
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -110,7 +110,7 @@ class Services:
             self._keep(settling)
         self.open.set()
         if self.scheduler is not None:
-            await self.scheduler.start()
+            self.spawn(self.scheduler.run(), name="scheduler")
 
     async def receive(self, message: Inbound) -> None:
         """A routed message goes into its batch, once what a crash left stands before it."""
@@ -146,7 +146,7 @@ class Services:
             "gateway_says": self.gateway.describe(),
             "sandbox": self.sandbox.mode,
             "channels": channels,
-            "crons": self.scheduler.status() if self.scheduler is not None else {},
+            "crons": scheduler_status(self.scheduler) if self.scheduler is not None else {},
             "claude": self.cli.version,
             "warnings": (*self.config.warnings, *notes),
         }
@@ -296,6 +296,7 @@ def _wire(
         notebook=notebook,
         telegram=None,
         outbox=outbox,
+        allowlist=AllowlistWatch(agent),
         deliverer=deliverer,
         turns=turns,
         cron_turns=cron_turns,
@@ -317,17 +318,14 @@ def _open_channels(services: Services, stack: contextlib.AsyncExitStack) -> None
             store=services.store,
             inbox=services.inbox,
             archive=services.archive,
-            allowlist=AllowlistWatch(agent),
+            allowlist=services.allowlist,
             on_message=services.receive,
             on_connected=services.reconnected,
             api_base=config.telegram.api_base,
             clock=services.clock,
         )
         stack.push_async_callback(services.telegram.stop)
-    from rightlab.runtime.cron_ports import open_scheduler
-
     services.scheduler = open_scheduler(services)
-    stack.push_async_callback(services.scheduler.stop)
 
 
 def _slots(config: AgentConfig) -> int:
