@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rightlab.claude.failures import process_failure
+from rightlab.claude.family import Family
 from rightlab.claude.invocation import Invocation
 from rightlab.claude.redaction import redact_secrets
 from rightlab.claude.stream import ApiRetry, Event, Init, Other, Result, parse_line
@@ -114,6 +115,8 @@ class CliTransport:
                 for event in parse_line(line):
                     deadlines.see(event)
                     run.log.name_after(event)
+                    if isinstance(event, Result):
+                        run.family.look()
                     yield event
                     if isinstance(event, Result):
                         return
@@ -137,7 +140,7 @@ class _Run:
         self.stdout = process.stdout
         self.log = log
         self.delivered: float | None = None
-        self.got_result = False
+        self.family = Family(process.pid)
         self._tail = bytearray()
         self._feeding = asyncio.create_task(self._feed(process.stdin, stdin.encode()))
         self._draining = asyncio.create_task(self._drain(process.stderr))
@@ -185,10 +188,12 @@ class _Run:
 
     async def _close(self) -> None:
         swallowing = asyncio.create_task(self._swallow())
+        self.family.look()
         try:
             if self.log.saw_result:
                 await self.exited(EXIT_GRACE)
-            # The group may outlive its leader, and may hold the pipes.
+            # Group and family may outlive their head, and may hold the pipes.
+            self.family.kill()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             await self.exited(CHILD_WAIT)

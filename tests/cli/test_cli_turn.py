@@ -454,12 +454,15 @@ async def test_silence_before_the_first_word_is_cut(bench: Any) -> None:
 
 
 async def test_the_whole_turn_has_a_limit_and_its_children_die(bench: Any) -> None:
-    marker = f"{os.getpid()}.25"
-    made = bench([{"tools": [{"name": "Bash", "input": {"command": f"sleep {marker}"}}]}])
-    with pytest.raises(TurnFailed, match="longer than 4 s") as caught:
-        await made.result(tools=("Bash",), timeout_s=4.0)
+    marker = f"rightlab-test-{os.getpid()}"
+    made = bench([{"tools": [{"name": "Bash", "input": {"command": f"tail -f {marker}"}}]}])
+    (made.folder / marker).touch()
+    running = asyncio.create_task(made.result(tools=("Bash",), timeout_s=6.0))
+    await until(lambda: processes_with(marker))
+    with pytest.raises(TurnFailed, match="longer than 6 s") as caught:
+        await running
     assert caught.value.kind == "timeout"
-    await until(lambda: made.launcher.processes[-1].returncode is not None)
+    await until(lambda: not processes_with(marker))
 
 
 async def test_leaving_early_and_cancelling_both_end_the_child(bench: Any) -> None:
@@ -536,6 +539,16 @@ def hanging_server() -> Iterator[int]:
         thread.join(5)
         for connection in held:
             connection.close()
+
+
+def processes_with(word: str) -> list[str]:
+    """Processes that have ``word`` as an argument of their own."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+    return found
 
 
 async def until(condition: Any, seconds: float = 15.0) -> None:

@@ -203,6 +203,28 @@ async def test_leaving_early_ends_the_group(child: Any, make_program: Any) -> No
     assert child.launcher.processes[0].returncode == -signal.SIGKILL
 
 
+@pytest.mark.parametrize("ends", [True, False])
+async def test_children_in_a_session_of_their_own_die_too(child: Any, make_program: Any, ends: bool) -> None:
+    """As the CLI's Bash tool starts its commands: killing the group does not reach them."""
+    inner = (
+        "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+    )
+    program = make_program(
+        f"kid = subprocess.Popen([sys.executable, '-c', {inner!r}], start_new_session=True, "
+        "stdout=subprocess.PIPE)",
+        "say(type='system', subtype='kids', pids=[kid.pid, int(kid.stdout.readline())])",
+        "end()" if ends else "time.sleep(60)",
+    )
+    stream = child.stream(program)
+    first = await anext(stream)
+    if ends:
+        assert [event.text async for event in stream] == ["done"]
+    else:
+        await stream.aclose()
+    for pid in first.raw["pids"]:
+        assert await gone(pid)
+
+
 async def test_cancelling_ends_the_group_and_stays_cancelled(child: Any, make_program: Any) -> None:
     running = asyncio.create_task(child.run(make_program("time.sleep(60)")))
     await started(child)
