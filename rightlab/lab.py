@@ -188,34 +188,38 @@ def silent(reason: str) -> None:
 
 
 def run_prompt(
+    prompt: str,
     *,
     agent: str,
     job: str,
     run_id: str,
-    prompt: str,
     home: str | os.PathLike[str] | None = None,
-    chat_id: int | None = None,
-    thread_id: int = 0,
+    scheduled_at: str = "",
     model: str | None = None,
-    max_budget_usd: float | None = None,
+    budget_usd: float | None = None,
+    extra_instruction: str | None = None,
+    force_notify: bool = False,
 ) -> "CronTurn":
-    """What the built-in prompt notebook calls: one model turn of the run, through the agent's owner."""
+    """What the built-in prompt notebook calls: one model turn of a run, through the agent's owner.
+
+    The chat the turn is for is the job's, as the owner has it. Raises RunError, TurnFailed, RightlabError (no owner).
+    """
     from rightlab.runtime import host as hosting
     from rightlab.turn import CronTurn
 
     if not prompt.strip():
         raise RunError(f"the prompt of cron {job!r} is empty")
-    where = Home.resolve(home).agent(agent)
     answer = hosting.request(
-        where,
+        Home.resolve(home).agent(agent),
         "run_prompt",
         run_id=run_id,
         job=job,
         prompt=prompt,
-        chat_id=chat_id,
-        thread_id=thread_id,
+        scheduled_at=scheduled_at,
         model=model,
-        max_budget_usd=max_budget_usd,
+        max_budget_usd=budget_usd,
+        extra_instruction=extra_instruction,
+        force_notify=force_notify,
     )
     return CronTurn.from_json(answer)
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rightlab.clock import Clock, SystemClock, iso
-from rightlab.errors import ChannelError, RightlabError
+from rightlab.cron import JobStore
+from rightlab.errors import ChannelError, RightlabError, RunError
 from rightlab.home import AgentHome
 from rightlab.runtime.control import ControlServer, Handler
 from rightlab.runtime.lease import Lease
@@ -181,14 +182,20 @@ class AgentRuntime:
         return turn.to_json()
 
     async def _run_prompt(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        turn = await self.services.cron_turns.run(
-            run_id=str(args["run_id"]),
-            job=str(args["job"]),
+        services = self.services
+        run = JobStore(services.store, self._clock).run(str(args["run_id"]))
+        if run.finished:
+            raise RunError(f"the run {run.id} has ended already ({run.status})")
+        turn = await services.cron_turns.run(
+            run_id=run.id,
+            job=run.job,
             prompt=str(args["prompt"]),
-            chat_id=int(args.get("chat_id") or NOTEBOOK_CHAT),
-            thread_id=int(args.get("thread_id") or 0),
+            chat_id=run.target_chat_id or NOTEBOOK_CHAT,
+            thread_id=run.target_thread_id,
             model=args.get("model"),
             max_budget_usd=args.get("max_budget_usd"),
+            extra_instruction=args.get("extra_instruction"),
+            force_notify=bool(args.get("force_notify")),
         )
         return turn.to_json()
 

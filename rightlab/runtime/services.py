@@ -231,7 +231,8 @@ def _wire(
     inbox, archive = Inbox(store, clock), Archive(store, clock)
     sessions, outbox, ledger = Sessions(store, clock), Outbox(store, clock), Ledger(store, clock)
     notebook = NotebookChannel(inbox, archive, clock)
-    registry = agent_registry(agent, config, notice_token(store))
+    token = notice_token(store)
+    registry = agent_registry(agent, config, token)
     current = ConfigWatch(agent, config)
 
     def channel_of(chat_id: int) -> Channel | None:
@@ -280,7 +281,13 @@ def _wire(
         locks=locks,
     )
     cron_turns = CronTurns(
-        ledger=ledger, registry=registry, context=context, invoker=invoker, settings=settings, locks=locks
+        notice_token=token,
+        ledger=ledger,
+        registry=registry,
+        context=context,
+        invoker=invoker,
+        settings=settings,
+        locks=locks,
     )
     services = Services(
         agent=agent,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rightlab.claude import Notify, Silent, failure_of, parse_cron
 from rightlab.content import RichContent
-from rightlab.html import Block, Details, Footer, Page, Paragraph, duration, mimebundle, money, size
+from rightlab.html import Block, Details, Footer, Page, Paragraph, Table, duration, mimebundle, money, size
 from rightlab.prompt import PromptRegistry
 from rightlab.turn.invoke import InvocationPlan, Invoker
 from rightlab.turn.locks import ScopeLocks
@@ -20,6 +20,12 @@ from rightlab.usage import Ledger
 __all__ = ["CronTurn", "CronTurns"]
 
 log = logging.getLogger(__name__)
+
+FORCED = (
+    "A person started this run by hand and wants to see its result. Answer with delivery kind notify, also when"
+    " there is nothing new to report."
+)
+EXTRA = "For this run only, the person adds:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,11 @@ class CronTurn:
     def text(self) -> str:
         return self.content.plain_text() if self.content is not None else ""
 
+    @property
+    def assembly(self) -> Table:
+        """The sections the model was told, with their sizes."""
+        return sections_table(self.sections, f"System prompt of this run, {size(self.prompt_bytes)}")
+
     def to_json(self) -> dict[str, Any]:
         data = asdict(self)
         data["content"] = self.content.to_json() if self.content is not None else None
@@ -71,10 +82,6 @@ class CronTurn:
         body: list[Block] = [Paragraph(self.text if self.kind == "notify" else f"Silent: {self.reason}")]
         if self.run_note:
             body.append(Details("Note of the run", Paragraph(self.run_note)))
-        if self.sections:
-            body.append(
-                sections_table(self.sections, f"System prompt of this run, {size(self.prompt_bytes)}")
-            )
         return Page(
             f"cron {self.job}",
             " · ".join(fact for fact in facts if fact),
@@ -98,7 +105,9 @@ class CronTurns:
         invoker: Invoker,
         settings: Callable[[], TurnSettings],
         locks: ScopeLocks,
+        notice_token: str,
     ) -> None:
+        self._notice_token = notice_token
         self._ledger = ledger
         self._registry = registry
         self._context = context
@@ -116,8 +125,13 @@ class CronTurns:
         thread_id: int = 0,
         model: str | None = None,
         max_budget_usd: float | None = None,
+        extra_instruction: str | None = None,
+        force_notify: bool = False,
     ) -> CronTurn:
-        """Ask the model ``prompt`` once, as the run ``run_id`` of ``job``. Raises TurnFailed, PromptError."""
+        """Ask the model ``prompt`` once, as the run ``run_id`` of ``job``. Raises TurnFailed, PromptError.
+
+        ``force_notify`` and ``extra_instruction`` come before the prompt as notices of the platform (spec 5.4).
+        """
         settings = self._settings()
         context = {"mode": "cron", "caller": "cron", **self._context(chat_id=chat_id, thread_id=thread_id)}
         assembly = await self._registry.assemble(context)
@@ -127,7 +141,7 @@ class CronTurns:
             scope=CallScope(invocation_id, "cron", chat_id, thread_id, session_id),
             caller="cron",
             assembly=assembly,
-            stdin=prompt,
+            stdin=self._compose(prompt, extra_instruction, force_notify),
             model=model or settings.model,
             session_id=session_id,
             max_budget_usd=max_budget_usd,
@@ -174,3 +188,14 @@ class CronTurns:
             source=settings.source,
             tools=tuple(outcome.tools),
         )
+
+    def _compose(self, prompt: str, extra: str | None, force: bool) -> str:
+        notices = [FORCED] if force else []
+        if extra:
+            notices.append(f"{EXTRA}\n{extra}")
+        return "\n\n".join([*(system_notice(self._notice_token, text) for text in notices), prompt])
+
+
+def system_notice(token: str, text: str) -> str:
+    """``text`` as a notice that the agent obeys because it carries its own token (spec agent-runtime 1.11)."""
+    return f"⟨⟨SYSTEM_NOTICE:{token}⟩⟩\n{text}\n⟨⟨/SYSTEM_NOTICE:{token}⟩⟩"
