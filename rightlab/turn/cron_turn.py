@@ -8,14 +8,15 @@ from typing import Any
 
 from rightlab.claude import Notify, Silent, failure_of, parse_cron
 from rightlab.content import RichContent
+from rightlab.errors import TurnFailed
 from rightlab.html import Block, Details, Footer, Page, Paragraph, Table, duration, mimebundle, money, size
 from rightlab.prompt import PromptRegistry
-from rightlab.turn.invoke import InvocationPlan, Invoker
+from rightlab.turn.invoke import InvocationPlan, Invoker, Outcome
 from rightlab.turn.locks import ScopeLocks
 from rightlab.turn.model import sections_table
 from rightlab.turn.ports import CallScope, PromptContext
 from rightlab.turn.runner import TurnSettings
-from rightlab.usage import Ledger
+from rightlab.usage import Ledger, UsageRow
 
 __all__ = ["CronTurn", "CronTurns"]
 
@@ -148,22 +149,13 @@ class CronTurns:
             debug=settings.debug,
         )
         async with self._locks.slot():
-            outcome = await self._invoker.run(plan)
+            try:
+                outcome = await self._invoker.run(plan)
+            except TurnFailed as error:
+                self._record(plan, run_id, job, None, settings, failure=error.kind)
+                raise
         result = outcome.result
-        self._ledger.record(
-            result,
-            source="cron",
-            chat_id=chat_id,
-            thread_id=thread_id,
-            job_name=job,
-            session_uuid=session_id,
-            run_id=run_id,
-            invocation_id=invocation_id,
-            model=outcome.model or plan.model,
-            prompt_sha256=assembly.sha256,
-            api_key_source=outcome.api_key_source,
-            scripted=settings.scripted,
-        )
+        cost = self._record(plan, run_id, job, outcome, settings).total_cost_usd
         failure = failure_of(result)
         if failure is not None:
             raise failure
@@ -179,7 +171,7 @@ class CronTurns:
             run_note=reply.run_note,
             session_id=session_id,
             num_turns=result.num_turns,
-            cost_usd=result.cost_usd,
+            cost_usd=cost,
             usage=result.usage,
             elapsed_ms=outcome.elapsed_ms,
             model=outcome.model or plan.model,
@@ -187,6 +179,31 @@ class CronTurns:
             prompt_bytes=assembly.bytes,
             source=settings.source,
             tools=tuple(outcome.tools),
+        )
+
+    def _record(
+        self,
+        plan: InvocationPlan,
+        run_id: str,
+        job: str,
+        outcome: Outcome | None,
+        settings: TurnSettings,
+        failure: str | None = None,
+    ) -> UsageRow:
+        return self._ledger.record(
+            outcome.result if outcome is not None else None,
+            source="cron",
+            chat_id=plan.scope.chat_id,
+            thread_id=plan.scope.thread_id,
+            job_name=job,
+            session_uuid=plan.session_id,
+            run_id=run_id,
+            invocation_id=plan.scope.invocation_id,
+            model=(outcome.model if outcome is not None else None) or plan.model,
+            prompt_sha256=plan.assembly.sha256,
+            api_key_source=outcome.api_key_source if outcome is not None else None,
+            failure=failure,
+            scripted=settings.scripted,
         )
 
     def _compose(self, prompt: str, extra: str | None, force: bool) -> str:

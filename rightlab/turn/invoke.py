@@ -60,7 +60,10 @@ class InvocationPlan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came back: the CLI's result event, what was seen on the way, and wall times in milliseconds."""
+    """What came back: the CLI's result event and what was seen on the way. ``elapsed_ms`` is wall time.
+
+    ``cost_usd`` is what the ledger wrote for it (None: unknown, or not written yet).
+    """
 
     result: Result
     elapsed_ms: int
@@ -68,6 +71,7 @@ class Outcome:
     model: str | None = None
     api_key_source: str | None = None
     mcp_status: str | None = None
+    cost_usd: float | None = None
 
 
 class Invoker:

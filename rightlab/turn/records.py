@@ -71,7 +71,7 @@ class TurnRecords:
                 reply_json=None if content is None else json.dumps(content.to_json(), ensure_ascii=False),
                 outbox_id=outbox_id,
                 num_turns=result.num_turns,
-                cost_usd=result.cost_usd,
+                cost_usd=outcome.cost_usd,
                 usage_json=json.dumps(result.usage),
                 elapsed_ms=elapsed_ms,
                 finished_at=iso(self._clock.now()),

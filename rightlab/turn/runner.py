@@ -25,7 +25,7 @@ from rightlab.turn.messages import conversation_info, user_message
 from rightlab.turn.model import Turn
 from rightlab.turn.ports import CallScope, Channel, PromptContext
 from rightlab.turn.records import TurnRecords
-from rightlab.usage import Ledger
+from rightlab.usage import Ledger, UsageRow
 
 __all__ = ["TurnRunner", "TurnSettings"]
 
@@ -172,7 +172,7 @@ class TurnRunner:
             reply=content,
             session_id=plan.session_id,
             num_turns=outcome.result.num_turns,
-            cost_usd=outcome.result.cost_usd,
+            cost_usd=outcome.cost_usd,
             usage=outcome.result.usage,
             elapsed_ms=elapsed,
             model=outcome.model or settings.model,
@@ -209,8 +209,12 @@ class TurnRunner:
                 debug=settings.debug,
             )
             await self._note_plan(turn_id, plan, batch)
-            outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
-            self._record(turn_id, plan, outcome, settings)
+            try:
+                outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
+            except TurnFailed as error:
+                self._record(turn_id, plan, None, settings, failure=error.kind)
+                raise
+            outcome.cost_usd = self._record(turn_id, plan, outcome, settings).total_cost_usd
             failure = failure_of(outcome.result)
             if failure is not None:
                 raise failure
@@ -275,19 +279,28 @@ class TurnRunner:
 
         return watch
 
-    def _record(self, turn_id: str, plan: InvocationPlan, outcome: Outcome, settings: TurnSettings) -> None:
-        self._ledger.record(
-            outcome.result,
+    def _record(
+        self,
+        turn_id: str,
+        plan: InvocationPlan,
+        outcome: Outcome | None,
+        settings: TurnSettings,
+        failure: str | None = None,
+    ) -> UsageRow:
+        """One ledger row per invocation, also for one that ended without a result: what it cost is unknown then."""
+        return self._ledger.record(
+            outcome.result if outcome is not None else None,
             source="interactive",
             chat_id=plan.scope.chat_id,
             thread_id=plan.scope.thread_id,
             session_uuid=plan.session_id,
             turn_id=turn_id,
             invocation_id=plan.scope.invocation_id,
-            model=outcome.model or plan.model,
+            model=(outcome.model if outcome is not None else None) or plan.model,
             prompt_sha256=plan.assembly.sha256,
-            api_key_source=outcome.api_key_source,
-            wall_elapsed_ms=outcome.elapsed_ms,
+            api_key_source=outcome.api_key_source if outcome is not None else None,
+            wall_elapsed_ms=outcome.elapsed_ms if outcome is not None else None,
+            failure=failure,
             scripted=settings.scripted,
         )
 
