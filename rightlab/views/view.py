@@ -72,6 +72,7 @@ class View:
         self.widget.add_class("rightlab-view")
         _remember(self)
         self.refresh()
+        _answer_where_asked(self.widget)
 
     # -- what is shown ----------------------------------------------------------------------------------------
 
@@ -110,6 +111,7 @@ class View:
         wanted = (*self._parts, *self.fixtures())
         if self._body.children != wanted:
             self._body.children = wanted
+            _answer_where_asked(self._body)
 
     def fixtures(self) -> Sequence[ipywidgets.Widget]:
         """Widgets that stand below the blocks. For subclasses."""
@@ -122,6 +124,11 @@ class View:
         made = ipywidgets.Button(description=label, tooltip=hint)
         made.on_click(lambda _: work())
         return made
+
+    def add(self, *controls: ipywidgets.Widget) -> None:
+        """Put more controls after the others; they are closed with the view."""
+        self._controls.children = (*self._controls.children, *controls)
+        _answer_where_asked(self._controls)
 
     def run(self, what: str, work: Callable[[], str | None]) -> bool:
         """Do ``work`` in a thread of its own, so that no cell and no other control waits for it.
@@ -214,6 +221,18 @@ def _remember(view: View) -> None:
         old = list(_open.values())[:-MOST_OPEN]
     for one in old:
         one.close()
+
+
+def _answer_where_asked(widget: Any) -> None:
+    """Let callbacks run in the subshell the page asked, beside a busy cell.
+
+    ipykernel 7.4 sends a comm's messages to the shell that last published on it instead: for a widget made in a cell
+    that is the main shell, and a button waits for the cell to end. Without the hook it obeys the message. Kernels
+    that have no such hook, or no subshells, are not affected.
+    """
+    for one in _tree(widget):
+        if one.comm is not None:
+            one.comm._reply_subshell_for = None
 
 
 def _fault(error: Exception) -> Note:

@@ -5,6 +5,7 @@ Playwright lives per module, because while it is started its event loop counts a
 would disturb the asyncio tests of other rooms.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -166,13 +167,22 @@ class LabServer:
         notary.store.close()
 
     def set_theme(self, theme: str) -> None:
-        apputils = self.settings / "@jupyterlab" / "apputils-extension"
-        notebook = self.settings / "@jupyterlab" / "notebook-extension"
-        for folder in (apputils, notebook):
-            folder.mkdir(parents=True, exist_ok=True)
-        (apputils / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES[theme]}))
+        self._set("apputils-extension/themes", {"theme": THEMES[theme]})
         # Every cell in the page, also those out of sight: text and accessibility are asked of the whole notebook.
-        (notebook / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+        self._set("notebook-extension/tracker", {"windowingMode": "none"})
+
+    @contextlib.contextmanager
+    def setting(self, plugin: str, values: dict[str, Any]) -> Iterator[None]:
+        """JupyterLab settings of ``plugin`` (``apputils-extension/themes``) for notebooks opened inside."""
+        path = self._set(plugin, values)
+        yield
+        path.unlink()
+
+    def _set(self, plugin: str, values: dict[str, Any]) -> Path:
+        path = self.settings / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+        return path
 
 
 @dataclass
