@@ -124,7 +124,7 @@ def test_nothing_speaks_of_other_machines() -> None:
         text = path.read_text(errors="ignore")
         found += [
             f"{name}: {word}"
-            for word in ("/wo" + "rk/", "/opt/ve" + "nv", "/root/" + ".pyenv")
+            for word in ("/wo" + "rk/main", "/opt/ve" + "nv", "/root/" + ".pyenv")
             if word in text
         ]
     assert found == []
