@@ -119,10 +119,14 @@ ready=$1 keep=$2 path=$PATH; shift 2
 PATH=@SYSTEM@  # not the agent's own socat or sleep
 ulimit -c 0
 umask 022
-fail() { printf 'rightlab sandbox: %s\n' "$*" >&2; exit @FAILED@; }
+give_up() { exit @FAILED@; }
+fail() { printf 'rightlab sandbox: %s\n' "$*" >&2; give_up; }
 """
 
 _INIT_BRIDGES = r"""
+# The inner bwrap waits for all that is left, and nobody may be there any more to end it. (2: only ever in a
+# process namespace of our own.)
+give_up() { (( $$ != 2 )) || kill -KILL -1 2>/dev/null; exit @FAILED@; }
 logs=/run/bridge
 bridge() {
   ( ( eval "exec $ready>&-"
@@ -138,7 +142,9 @@ for (( turn = 0; ; turn++ )); do
   for each in @PORTS@; do
     [[ $table == *":${each%%:*} 00000000:0000 0A"* ]] || missing+=" ${each#*:}"
   done
-  [[ -z $missing ]] && break
+  # The filter comes right after the inner bwrap has tied its life to the outer one's.
+  while read -r key value rest; do [[ $key == Seccomp: ]] && break; done </proc/1/status
+  [[ -z $missing && $value == 2 ]] && break
   for name in $missing; do
     pid=
     [[ -s $logs/$name.pid ]] && read -r pid <"$logs/$name.pid"
@@ -146,7 +152,7 @@ for (( turn = 0; ; turn++ )); do
     said=$(tail -n 1 "$logs/$name")
     fail "the way to $name did not open: ${said:-socat ended without a word}"
   done
-  (( turn < 3000 )) || fail "no way to$missing within the time"
+  (( turn < 3000 )) || fail "no way to${missing:- the outer process} within the time"
   sleep 0.002
 done
 """
@@ -167,7 +173,9 @@ if [[ $keep != '*' && -s $HOME/.right/env.local.sh && -r $HOME/.right/env.sh ]];
            PATH=$path /usr/bin/timeout -k 1 5 /bin/bash --noprofile --norc -c \
              '. "$HOME/.right/env.sh" >/dev/null 2>&1 </dev/null; exec /usr/bin/env -0 2>/dev/null')
 fi
-echo ready >&"$ready" || exit @FAILED@
+trap : PIPE
+echo ready 2>/dev/null >&"$ready" || give_up
+trap - PIPE
 eval "exec $ready>&-"
 PATH=$path
 exec -- "$@"

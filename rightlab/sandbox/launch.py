@@ -36,20 +36,15 @@ async def launch(
     """
     reading, writing = ready
     try:
+        starting = asyncio.ensure_future(_start(argv, writing, env, cwd, fds))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(env),
-                cwd=cwd,
-                pass_fds=(writing, *fds),
-                start_new_session=True,
-                limit=STREAM_LIMIT,
-            )
-        finally:
-            os.close(writing)
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # asyncio itself would kill the first process alone and then wait for the pipes of the others.
+            await asyncio.wait([starting])
+            if not starting.cancelled() and starting.exception() is None:
+                await _end(starting.result())
+            raise
         try:
             async with asyncio.timeout(timeout):
                 told = await _first_bytes(reading)
@@ -64,6 +59,25 @@ async def launch(
         return process
     finally:
         os.close(reading)
+
+
+async def _start(
+    argv: Sequence[str], writing: int, env: Mapping[str, str], cwd: str, fds: Sequence[int]
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            pass_fds=(writing, *fds),
+            start_new_session=True,
+            limit=STREAM_LIMIT,
+        )
+    finally:
+        os.close(writing)
 
 
 async def _first_bytes(fd: int) -> bytes:

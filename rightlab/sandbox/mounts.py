@@ -130,7 +130,9 @@ def sandbox_args(
 
     args = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-        *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"),
+        # No --new-session: the launch is in a session of its own without a terminal already, and one process
+        # group from the outer bwrap to the inner one lets a single kill end both at any moment.
+        *("--unshare-cgroup-try", "--die-with-parent", "--hostname", "sandbox"),
         *("--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
         *(("--disable-userns", "--assert-userns-disabled") if "--assert-userns-disabled" in options else ()),
         *system,

@@ -327,14 +327,42 @@ async def test_a_launch_that_hangs_is_ended(opening: Any, monkeypatch: pytest.Mo
     assert all([await gone(pid) for pid in host_pids(marker)])
 
 
-async def test_a_cancelled_launch_leaves_nothing(box: Sandbox) -> None:
+async def test_a_launch_cancelled_at_any_moment_leaves_nothing(box: Sandbox) -> None:
+    """bwrap ties the inner process to the outer one late; until then only the group's kill ends both."""
     marker = f"3{time.time_ns() % 10**9}.375"
-    task = asyncio.create_task(box.spawn(["sleep", marker], env={}))
-    await asyncio.sleep(0.02)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        process = await task
-        os.killpg(process.pid, signal.SIGKILL)
+    for number in range(30):
+        task = asyncio.create_task(box.spawn(["sleep", marker], env={}))
+        await asyncio.sleep(number * 0.002)
+        task.cancel()
+        try:
+            process = await asyncio.wait_for(task, 10)
+        except asyncio.CancelledError:
+            continue
+        process.kill()
+        await asyncio.wait_for(process.wait(), 10)
+    assert all([await gone(pid) for pid in host_pids(marker)])
+
+
+async def test_a_host_process_killed_in_the_middle_of_launches_leaves_nothing(tmp_path: Path) -> None:
+    marker = f"3{time.time_ns() % 10**9}.625"
+    program = f"""
+import asyncio, pathlib
+from rightlab.sandbox import open_sandbox
+async def main():
+    base = pathlib.Path({str(tmp_path)!r})
+    box = await open_sandbox(mode="bwrap", root=base / "agents/a/sandbox", run_dir=base / "run")
+    print("up", flush=True)
+    while True:
+        await box.spawn(["sleep", "{marker}"], env={{}})
+asyncio.run(main())
+"""
+    for number in range(4):
+        parent = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        assert await parent.stdout.readline() == b"up\n"
+        await asyncio.sleep(0.01 + number * 0.012)
+        parent.kill()
+        await parent.wait()
     assert all([await gone(pid) for pid in host_pids(marker)])
 
 
