@@ -23,6 +23,8 @@
     └── NotAvailable               comes with a later version
 """
 
+import errno
+import os
 from typing import Any
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "TemplateError",
     "TurnFailed",
     "UsageError",
+    "system_failure",
 ]
 
 
@@ -181,3 +184,12 @@ class NotAvailable(RightlabError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: not available yet")
+
+
+def system_failure(error: OSError) -> RightlabError:
+    """What the operating system refused, as the one line people see; for errors that no room has put in words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RightlabError("the disk is full", where=error.filename, fix="Free some space and try again.")
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    fix = "Check the permissions." if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else None
+    return RightlabError(reason, where=error.filename, fix=fix)

@@ -8,7 +8,7 @@ from importlib import import_module
 import typer
 
 from rightlab.cli import console
-from rightlab.errors import RightlabError
+from rightlab.errors import RightlabError, system_failure
 
 __all__ = ["Options", "app", "options", "run"]
 
@@ -76,6 +76,11 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         # The reader of our output went away; leave quietly, also at interpreter shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if debug:
+            raise
+        console.error(str(system_failure(error)))
         return 1
     except Exception as error:
         usage = _usage_error(error)

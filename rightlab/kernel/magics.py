@@ -96,7 +96,7 @@ class RightlabMagics(Magics):
 
 def _one_line(work: Callable[[], T]) -> T:
     """Run ``work``; an error of ours fails the cell with its one line instead of a traceback."""
-    from rightlab.errors import RightlabError
+    from rightlab.errors import RightlabError, system_failure
 
     try:
         return work()
@@ -104,3 +104,5 @@ def _one_line(work: Callable[[], T]) -> T:
         raise IPythonUsageError(str(error)) from None
     except TimeoutError as error:
         raise IPythonUsageError(str(error)) from None
+    except OSError as error:
+        raise IPythonUsageError(str(system_failure(error))) from None

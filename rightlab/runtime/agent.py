@@ -72,7 +72,7 @@ class AgentRuntime:
         if self._live is not None:
             return
         config = self.agent.config()
-        lease = Lease.acquire(self.agent, now=self._clock.now())
+        lease = Lease.acquire(self.agent)
         services: Services | None = None
         try:
             services = await open_services(self.agent, config, self._clock, brief=self._brief)

@@ -6,15 +6,12 @@ holder that was suspended and overtaken is refused at its next write.
 """
 
 import fcntl
-import json
 import os
 from dataclasses import dataclass
-from datetime import datetime
 
-from rightlab.clock import iso
 from rightlab.errors import HomeError, OwnedElsewhere
 from rightlab.home import AgentHome, make_dir
-from rightlab.runtime.state import process_start, read_state
+from rightlab.runtime.state import read_state
 
 __all__ = ["Lease", "lease_is_held"]
 
@@ -27,7 +24,7 @@ class Lease:
     _fd: int
 
     @classmethod
-    def acquire(cls, agent: AgentHome, *, now: datetime | None = None) -> "Lease":
+    def acquire(cls, agent: AgentHome) -> "Lease":
         """Take the lease or raise :class:`OwnedElsewhere`, which says who has it."""
         while True:
             fd = _open(agent)
@@ -42,9 +39,6 @@ class Lease:
             if _is_there(agent, fd):
                 break
             os.close(fd)  # the agent was destroyed and made again between open and lock
-        os.ftruncate(fd, 0)
-        note = {"pid": os.getpid(), "start": process_start(os.getpid()), "since": iso(now) if now else None}
-        os.pwrite(fd, json.dumps(note).encode(), 0)
         return cls(agent, fd)
 
     def release(self) -> None:

@@ -1,18 +1,22 @@
 """An agent's prompt registry: the same for the running agent and for somebody who only looks."""
 
-import asyncio
-import concurrent.futures
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rightlab.errors import PromptError, StoreError, UsageError
+from rightlab.errors import StoreError, UsageError
 from rightlab.home import AgentConfig, AgentHome
+from rightlab.html import zone
 from rightlab.mcp import builtin_tools
 from rightlab.prompt import Assembly, PromptRegistry, PromptSettings, right_agent_registry
 from rightlab.store import Store
 
-__all__ = ["MODES", "agent_registry", "assemble_now", "prompt_context"]
+if TYPE_CHECKING:
+    from rightlab.prompt.inspect import Lint
+    from rightlab.runtime.variants import Variant
+
+__all__ = ["MODES", "agent_registry", "assemble_now", "lint_now", "prompt_context", "stored_registry"]
 
 MODES = ("normal", "cron", "bootstrap_question", "bootstrap_final")
 
@@ -36,28 +40,62 @@ def agent_registry(agent: AgentHome, config: AgentConfig, token: str | None) -> 
     )
 
 
+def stored_registry(agent: AgentHome) -> PromptRegistry:
+    """:func:`agent_registry` from the files and the database as they are now."""
+    return agent_registry(agent, agent.config(), _stored_token(agent))
+
+
 def prompt_context(agent: AgentHome) -> Mapping[str, Any]:
     """The part of an assembly context that is the agent's own."""
     return {"root": Path(agent.guest_dir)}
 
 
-def assemble_now(agent: AgentHome, mode: str) -> Assembly:
-    """What the model would be told in ``mode``, from the files as they are. Raises UsageError, PromptError."""
+def assemble_now(
+    agent: AgentHome, mode: str, *, variant: "Variant | None" = None, measured: bool = True
+) -> Assembly:
+    """What the model would be told in ``mode``, from the files as they are. Raises UsageError, PromptError.
+
+    ``variant`` shadows sections and variables of this one assembly. ``measured``: with each section's stability
+    and calibrated token counts, where recordings tell.
+    """
     if mode not in MODES:
         raise UsageError(f"no prompt mode {mode!r}", fix=f"Use one of {', '.join(MODES)}.")
-    registry = agent_registry(agent, agent.config(), _stored_token(agent))
+    registry = stored_registry(agent)
     caller = "cron" if mode == "cron" else "worker"
-    work = registry.assemble({"mode": mode, "caller": caller, **prompt_context(agent)})
-    # A kernel's own loop is running in this thread; the assembly gets a loop of its own.
-    with concurrent.futures.ThreadPoolExecutor(1, "rightlab-prompt") as pool:
-        assembly = pool.submit(asyncio.run, _as_coroutine(work)).result()
-    if not isinstance(assembly, Assembly):
-        raise PromptError("an assembly listener returned no assembly", code="listener")
+    context: dict[str, Any] = {"mode": mode, "caller": caller, **prompt_context(agent)}
+    if variant is not None:
+        context["scope"] = variant.shadow(registry)
+    assembly = registry.assemble_now(context)
+    return _measured(agent, assembly, mode) if measured else assembly
+
+
+def lint_now(agent: AgentHome, mode: str, *, variant: "Variant | None" = None, **options: Any) -> "Lint":
+    """The findings of the linter for the prompt as it is now; recordings tell what really changes."""
+    from rightlab.prompt.inspect import lint
+    from rightlab.runtime.requests import read_stability
+
+    today = datetime.now(zone(agent.config().timezone)).date()
+    assembly = assemble_now(agent, mode, variant=variant)
+    options = {
+        "history": read_stability(agent, mode),
+        "today": today,
+        "method": assembly.token_method,
+        **options,
+    }
+    return lint(assembly, **options)
+
+
+def _measured(agent: AgentHome, assembly: Assembly, mode: str) -> Assembly:
+    from rightlab.prompt.inspect import fill_stability
+    from rightlab.runtime.requests import read_stability, recent_calibration
+
+    if not agent.recordings_dir.is_dir():
+        return assembly
+    fill_stability(assembly, read_stability(agent, mode))
+    calibration = recent_calibration(agent)
+    assembly.token_factor = calibration.factor
+    assembly.token_method = calibration.method
     return assembly
-
-
-async def _as_coroutine(work: Any) -> Any:
-    return await work
 
 
 def _stored_token(agent: AgentHome) -> str | None:
