@@ -3,8 +3,9 @@
 ``import rightlab`` stays cheap (design 12): everything below is loaded on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.kernel import load_ipython_extension, unload_ipython_extension
@@ -24,25 +25,10 @@ __all__ = [
     "unload_ipython_extension",
 ]
 
-_HOMES = {
-    "Lab": "rightlab.lab",
-    "demo": "rightlab.lab",
-    "open": "rightlab.lab",
-    "deliver": "rightlab.lab",
-    "result": "rightlab.lab",
-    "silent": "rightlab.lab",
-    "load_ipython_extension": "rightlab.kernel",
-    "unload_ipython_extension": "rightlab.kernel",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "lab": ("Lab", "demo", "open", "deliver", "result", "silent"),
+        "kernel": ("load_ipython_extension", "unload_ipython_extension"),
+    },
+)

@@ -3,8 +3,9 @@
 Names are loaded on first use, so that importing the room costs nothing (design 12).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.claude.cli import MINIMUM_VERSION, Cli, claude_env, find_cli
@@ -104,65 +105,55 @@ __all__ = [
     "schema_for",
 ]
 
-_MODULES = {
-    "cli": ("MINIMUM_VERSION", "Cli", "claude_env", "find_cli"),
-    "failures": ("failure_of",),
-    "gateway": ("Gateway",),
-    "invocation": ("Invocation",),
-    "policy": (
-        "BASE_DENIES",
-        "CALLERS",
-        "MCP_PREFIX",
-        "NON_FOREGROUND_DENIES",
-        "CallerPolicy",
-        "caller_policy",
-        "denied_tools",
-    ),
-    "redaction": ("redact_secrets",),
-    "schemas": (
-        "Attachment",
-        "BackgroundReply",
-        "BootstrapReply",
-        "CronReply",
-        "Notify",
-        "Receipt",
-        "Reply",
-        "Silent",
-        "parse_background",
-        "parse_bootstrap",
-        "parse_cron",
-        "parse_reply",
-        "reply_with_receipts",
-        "schema_for",
-    ),
-    "stream": (
-        "ApiRetry",
-        "AssistantText",
-        "Event",
-        "Init",
-        "McpServer",
-        "Other",
-        "PermissionDenied",
-        "Progress",
-        "Result",
-        "Thinking",
-        "ToolResult",
-        "ToolUse",
-        "parse_line",
-        "parse_stream",
-    ),
-    "transport": ("ClaudeTransport", "CliTransport", "Launcher"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(f"rightlab.claude.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab.claude' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "cli": ("MINIMUM_VERSION", "Cli", "claude_env", "find_cli"),
+        "failures": ("failure_of",),
+        "gateway": ("Gateway",),
+        "invocation": ("Invocation",),
+        "policy": (
+            "BASE_DENIES",
+            "CALLERS",
+            "MCP_PREFIX",
+            "NON_FOREGROUND_DENIES",
+            "CallerPolicy",
+            "caller_policy",
+            "denied_tools",
+        ),
+        "redaction": ("redact_secrets",),
+        "schemas": (
+            "Attachment",
+            "BackgroundReply",
+            "BootstrapReply",
+            "CronReply",
+            "Notify",
+            "Receipt",
+            "Reply",
+            "Silent",
+            "parse_background",
+            "parse_bootstrap",
+            "parse_cron",
+            "parse_reply",
+            "reply_with_receipts",
+            "schema_for",
+        ),
+        "stream": (
+            "ApiRetry",
+            "AssistantText",
+            "Event",
+            "Init",
+            "McpServer",
+            "Other",
+            "PermissionDenied",
+            "Progress",
+            "Result",
+            "Thinking",
+            "ToolResult",
+            "ToolUse",
+            "parse_line",
+            "parse_stream",
+        ),
+        "transport": ("ClaudeTransport", "CliTransport", "Launcher"),
+    },
+)

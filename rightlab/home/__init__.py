@@ -3,8 +3,7 @@
 What needs pydantic or ruamel is loaded on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rightlab.home.agent_home import AgentHome
 from rightlab.home.home import AGENT_NAME, Home
@@ -23,6 +22,7 @@ from rightlab.home.writers import (
     write_merged,
     write_regenerated,
 )
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.home.allowlist import NOTEBOOK_CHAT_ID, AllowedGroup, AllowedTopic, AllowedUser, Allowlist
@@ -64,29 +64,12 @@ __all__ = [
     "write_regenerated",
 ]
 
-_LATER = {
-    "NOTEBOOK_CHAT_ID": "allowlist",
-    "AllowedGroup": "allowlist",
-    "AllowedTopic": "allowlist",
-    "AllowedUser": "allowlist",
-    "Allowlist": "allowlist",
-    "AgentConfig": "config",
-    "load_config": "loading",
-    "parse_config": "loading",
-    "update_config": "loading",
-    "CLAUDE_CREDENTIAL": "secret_store",
-    "TELEGRAM_TOKEN": "secret_store",
-    "Secrets": "secret_store",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "allowlist": ("NOTEBOOK_CHAT_ID", "AllowedGroup", "AllowedTopic", "AllowedUser", "Allowlist"),
+        "config": ("AgentConfig",),
+        "loading": ("load_config", "parse_config", "update_config"),
+        "secret_store": ("CLAUDE_CREDENTIAL", "TELEGRAM_TOKEN", "Secrets"),
+    },
+)

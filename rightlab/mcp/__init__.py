@@ -3,8 +3,9 @@
 The server itself (:class:`Aggregator`) stands on the official SDK and is loaded when it is used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.mcp.aggregator import Aggregator
@@ -25,23 +26,12 @@ __all__ = [
     "builtin_tools",
 ]
 
-_HOMES = {
-    "Aggregator": "aggregator",
-    "builtin_tools": "builtin",
-    "InvocationKind": "registry",
-    "InvocationRegistry": "registry",
-    "MessagePort": "registry",
-    "Scope": "registry",
-    "Failure": "tools",
-    "Params": "tools",
-    "Tool": "tools",
-    "ToolContext": "tools",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(f"rightlab.mcp.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab.mcp' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "aggregator": ("Aggregator",),
+        "builtin": ("builtin_tools",),
+        "registry": ("InvocationKind", "InvocationRegistry", "MessagePort", "Scope"),
+        "tools": ("Failure", "Params", "Tool", "ToolContext"),
+    },
+)

@@ -4,8 +4,9 @@ The way in is :func:`open_sandbox`. Only what runs inside is confined: code in a
 runs as the person who owns the lab.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rightlab.lazy import lazy_exports
 from rightlab.sandbox.base import Check, Health, Sandbox
 
 if TYPE_CHECKING:
@@ -26,21 +27,12 @@ __all__ = [
     "open_sandbox",
 ]
 
-_MODULES = {
-    "MODEL_HOSTS": "egress_policy",
-    "EgressPolicy": "egress_policy",
-    "EgressProxy": "egress",
-    "MODES": "opening",
-    "open_sandbox": "opening",
-    "forbidden": "addresses",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "egress_policy": ("MODEL_HOSTS", "EgressPolicy"),
+        "egress": ("EgressProxy",),
+        "opening": ("MODES", "open_sandbox"),
+        "addresses": ("forbidden",),
+    },
+)

@@ -3,10 +3,10 @@
 python-telegram-bot is loaded with the first name that needs it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rightlab.content import RichContent, split_text
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.telegram.channel import TelegramChannel
@@ -24,23 +24,11 @@ __all__ = [
     "split_text",
 ]
 
-_HOMES = {
-    "TelegramChannel": "rightlab.telegram.channel",
-    "bot_username": "rightlab.telegram.check",
-    "Group": "rightlab.telegram.ports",
-    "OnConnected": "rightlab.telegram.ports",
-    "OnMessage": "rightlab.telegram.ports",
-    "Trust": "rightlab.telegram.ports",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab.telegram' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "channel": ("TelegramChannel",),
+        "check": ("bot_username",),
+        "ports": ("Group", "OnConnected", "OnMessage", "Trust"),
+    },
+)

@@ -4,8 +4,9 @@ Each is as strict as the original: a Messages API (:class:`ScriptedModel`), a Cl
 (:class:`ScriptedTransport`), a Telegram Bot API (:class:`BotApi`) and the clock (:class:`FrozenClock`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.testing.botapi import BotApi
@@ -15,15 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BotApi", "FrozenClock", "ScriptedModel", "ScriptedTransport"]
 
-_HOMES = {
-    "BotApi": "rightlab.testing.botapi",
-    "FrozenClock": "rightlab.testing.frozen_clock",
-    "ScriptedModel": "rightlab.testing.scripted_model",
-    "ScriptedTransport": "rightlab.testing.scripted_transport",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'rightlab.testing' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "botapi": ("BotApi",),
+        "frozen_clock": ("FrozenClock",),
+        "scripted_model": ("ScriptedModel",),
+        "scripted_transport": ("ScriptedTransport",),
+    },
+)

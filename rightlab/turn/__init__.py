@@ -1,7 +1,8 @@
 """The turn: from a batch of messages to the one reply, whatever the channel (design 4)."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.turn.batcher import Batcher
@@ -34,30 +35,17 @@ __all__ = [
     "TurnSettings",
 ]
 
-_HOMES = {
-    "Batcher": "batcher",
-    "CallScope": "ports",
-    "Channel": "ports",
-    "CronTurn": "cron_turn",
-    "CronTurns": "cron_turn",
-    "Deliverer": "delivery",
-    "GuestFolder": "invoke",
-    "InvocationPlan": "invoke",
-    "Invoker": "invoke",
-    "Outcome": "invoke",
-    "PromptContext": "ports",
-    "ScopeLocks": "locks",
-    "ToolAccess": "ports",
-    "Turn": "model",
-    "TurnRecords": "records",
-    "TurnRunner": "runner",
-    "TurnSettings": "runner",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(f"rightlab.turn.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab.turn' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "batcher": ("Batcher",),
+        "ports": ("CallScope", "Channel", "PromptContext", "ToolAccess"),
+        "cron_turn": ("CronTurn", "CronTurns"),
+        "delivery": ("Deliverer",),
+        "invoke": ("GuestFolder", "InvocationPlan", "Invoker", "Outcome"),
+        "locks": ("ScopeLocks",),
+        "model": ("Turn",),
+        "records": ("TurnRecords",),
+        "runner": ("TurnRunner", "TurnSettings"),
+    },
+)
