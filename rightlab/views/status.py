@@ -183,7 +183,7 @@ class StatusView(View):
         try:
             who = self._id()
         except UsageError as error:
-            self._say(Note(error.message, kind="error", fix=error.fix).html())
+            self.say(Note(error.message, kind="error", fix=error.fix))
             return None
         what = f"Let {who} talk to" if allow else f"Take {who} off the allowlist of"
         return f"{what} {self._lab.name}? allowlist.yaml is written."

@@ -21,7 +21,7 @@ STYLE = """
 .rightlab-view .widget-html, .rightlab-view .widget-html-content { height: auto; line-height: 1.5; width: 100%; }
 .rightlab-view .rightlab-controls { flex-flow: row wrap; gap: 4px 8px; align-items: center; }
 .rightlab-view .rightlab-controls .widget-button { width: auto; padding: 0 12px; }
-.rightlab-view .rightlab-note { min-height: 1.5em; }
+.rightlab-view .rightlab-note { flex: 1 1 16em; min-height: 1.5em; }
 .rightlab-view .rightlab-note p { margin: 2px 0; }
 .rightlab-view .widget-button {
   background: var(--rl-faint); color: var(--rl-text); border: 1px solid var(--rl-line);

@@ -58,17 +58,21 @@ class View:
         self._lock = threading.RLock()
         self._closed = False
         self._busy = False
+        self._said: Block | None = None
+        self._read_at = ""
         self._shown: Sequence[Block] = ()
         self._throttle = Throttle(self.refresh, hertz=hertz)
         self._note = ipywidgets.HTML()
         self._note.add_class("rightlab-note")
         self._parts: list[ipywidgets.HTML] = []
         self._body = ipywidgets.VBox()
-        self._controls = ipywidgets.HBox([self.button("Refresh", "Read again now", self.refresh), *controls])
+        self._controls = ipywidgets.HBox([self.button("Refresh", "Read again now", self._again), *controls])
         self._controls.add_class("rightlab-controls")
+        head = ipywidgets.HBox([self._controls, self._note])
+        head.add_class("rightlab-controls")
         style = ipywidgets.HTML(f"<style>{STYLE}</style>")
         style.layout.display = "none"
-        self.widget = ipywidgets.VBox([style, self._controls, self._note, self._body])
+        self.widget = ipywidgets.VBox([style, head, self._body])
         self.widget.add_class("rightlab-view")
         _remember(self)
         self.refresh()
@@ -91,8 +95,12 @@ class View:
             except Exception as error:
                 self._shown = (Page(self.title, error=error),)
             self._show()
-            if not self._busy:
-                self._say(f"<p>as of {datetime.now(UTC):%H:%M:%S} UTC</p>")
+            self._read_at = f"<p>as of {datetime.now(UTC):%H:%M:%S} UTC</p>"
+            self._draw_note()
+
+    def _again(self) -> None:
+        self._said = None
+        self.refresh()
 
     def changed(self) -> None:
         """Tell the view that its source changed: cheap, never blocks, ten thousand calls make few messages."""
@@ -140,7 +148,7 @@ class View:
             if self._busy or self._closed:
                 return False
             self._busy = True
-            self._say(Note(f"Working: {what}").html())
+            self.say(Note(f"Working: {what}"))
         threading.Thread(target=self._work, args=(work,), name="rightlab-view", daemon=True).start()
         return True
 
@@ -152,13 +160,19 @@ class View:
             outcome = _fault(error)
         with self._lock:
             self._busy = False
+            self._said = outcome
             self.refresh()
-            if outcome is not None:
-                self._say(outcome.html(4_000))
 
-    def _say(self, html: str) -> None:
+    def say(self, block: Block | None) -> None:
+        """Show ``block`` beside the controls until something else is said or Refresh is pressed."""
+        with self._lock:
+            self._said = block
+            self._draw_note()
+
+    def _draw_note(self) -> None:
         if not self._closed:
-            self._note.value = f'<div role="status">{html}</div>'
+            said = self._said.html(4_000) if self._said is not None else ""
+            self._note.value = f'<div role="status">{said}{self._read_at}</div>'
 
     # -- the three forms --------------------------------------------------------------------------------------
 

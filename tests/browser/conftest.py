@@ -169,7 +169,9 @@ class LabServer:
     def set_theme(self, theme: str) -> None:
         self._set("apputils-extension/themes", {"theme": THEMES[theme]})
         # Every cell in the page, also those out of sight: text and accessibility are asked of the whole notebook.
-        self._set("notebook-extension/tracker", {"windowingMode": "none"})
+        self._set("notebook-extension/tracker", {"windowingMode": "none", "scrollPastEnd": False})
+        # JupyterLab's own question about its news would lie over the notebook.
+        self._set("apputils-extension/notification", {"fetchNews": "false", "checkForUpdates": False})
 
     @contextlib.contextmanager
     def setting(self, plugin: str, values: dict[str, Any]) -> Iterator[None]:
@@ -239,10 +241,16 @@ class Notebook:
         before = self.page.viewport_size
         if whole:
             height = self.page.evaluate(
-                "() => document.querySelector('.jp-WindowedPanel-outer').scrollHeight + 160"
+                """() => {
+                  document.activeElement?.blur();
+                  const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
+                  const [first, last] = [cells[0], cells.at(-1)].map(cell => cell.getBoundingClientRect());
+                  return last.bottom - first.top + 140;
+                }"""
             )
             self.page.set_viewport_size({"width": before["width"], "height": min(int(height), 8000)})
-            self.page.wait_for_timeout(300)
+            self.page.evaluate("() => { document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0; }")
+            self.page.wait_for_timeout(500)
         self.page.screenshot(path=path)
         self.page.set_viewport_size(before)
         return path

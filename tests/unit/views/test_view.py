@@ -43,11 +43,11 @@ def close_tree(widget: Any) -> None:
 
 
 def body(view: View) -> str:
-    return view.widget.children[3].children[0].value
+    return str(view._parts[0].value)
 
 
 def note(view: View) -> str:
-    return view.widget.children[2].value
+    return str(view._note.value)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,11 @@ def test_work_runs_beside_the_caller_and_says_how_it_ended(wire: Any) -> None:
     assert view.run("starting again", work) is False
     gate.set()
     until(lambda: "It is up." in note(view))
+    view.changed()
+    time.sleep(0.3)
+    assert "It is up." in note(view), "an update took the outcome away"
+    view.widget.children[1].children[0].children[0].click()
+    assert "It is up." not in note(view)
 
     def fail() -> str:
         raise RightlabError("the token is refused", fix="Put in a new one.")
