@@ -124,7 +124,7 @@ class Action(_Strict):
             else:
                 blocks.append({"type": "text", "text": reply if isinstance(reply, str) else _plain(reply)})
         for number, (name, value) in enumerate(calls):
-            call_id = f"toolu_scripted_{seen.number:04d}_{number}"
+            call_id = f"toolu_{seen.digest[:20]}_{number}"
             blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": value})
         return blocks or [{"type": "text", "text": "(scripted: an empty answer)"}]
 

@@ -1,10 +1,13 @@
 """What a script looks at in a request: who spoke last, which step of the turn it is, which tools exist."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import orjson
 
 __all__ = ["STRUCTURED_OUTPUT", "Seen", "ToolResult"]
 
@@ -34,6 +37,15 @@ class Seen:
     @property
     def model(self) -> str:
         return str(self.body.get("model", ""))
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the conversation so far, in hex: what is named after it is new in every conversation's step.
+
+        Claude Code drops a tool call whose id its session holds already, also one from before a restart.
+        """
+        messages = orjson.dumps(self.body.get("messages") or [], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(messages).hexdigest()
 
     @cached_property
     def system(self) -> str:
