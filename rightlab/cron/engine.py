@@ -224,6 +224,14 @@ def _run(
 ) -> Outcome:
     """Run ``work`` on a loop of its own, whatever loop this thread may be running; signals end it gently."""
 
+    # asyncio.run puts a handler of its own in front of the default one, so who owns the signals is asked now.
+    ours = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if threading.current_thread() is threading.main_thread()
+        and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    ]
+
     async def with_signals() -> Outcome:
         loop = asyncio.get_running_loop()
 
@@ -232,12 +240,10 @@ def _run(
             stop(number.name)
 
         watched = []
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                    with contextlib.suppress(NotImplementedError, RuntimeError):
-                        loop.add_signal_handler(number, on_signal, number)
-                        watched.append(number)
+        for number in ours:
+            with contextlib.suppress(NotImplementedError, RuntimeError):
+                loop.add_signal_handler(number, on_signal, number)
+                watched.append(number)
         try:
             return await work()
         finally:
@@ -248,6 +254,7 @@ def _run(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(with_signals())
+    ours.clear()
     return _run_in_thread(with_signals, stop)
 
 

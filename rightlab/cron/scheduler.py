@@ -264,7 +264,8 @@ class Scheduler:
 
     def _watch(self, run: Run, handle: RunHandle) -> None:
         stop = asyncio.Event()
-        task = asyncio.create_task(self._see_to(run, handle, stop), name=f"cron-run-{run.id}")
+        left = _seconds_until(run.deadline_at, self._clock.now())
+        task = asyncio.create_task(self._see_to(run, handle, stop, left), name=f"cron-run-{run.id}")
         self._active[run.id] = _Active(task, stop)
 
         def gone(task: "asyncio.Task[None]") -> None:
@@ -275,12 +276,11 @@ class Scheduler:
 
         task.add_done_callback(gone)
 
-    async def _see_to(self, run: Run, handle: RunHandle, stop: asyncio.Event) -> None:
+    async def _see_to(self, run: Run, handle: RunHandle, stop: asyncio.Event, left: float) -> None:
         """Watch one run to its end: deadline, cancellation, escalation (interrupt, terminate, kill the group)."""
         ended = asyncio.ensure_future(handle.wait())
         asked = asyncio.ensure_future(stop.wait())
         try:
-            left = _seconds_until(run.deadline_at, self._clock.now())
             await self._first(left, ended, asked)
             why: tuple[str, str] | None = None
             if not ended.done():
