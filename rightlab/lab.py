@@ -5,7 +5,7 @@ through its owner, in this process or another.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
     from rightlab.content import RichContent
     from rightlab.prompt import Assembly
+    from rightlab.runtime.costs import Costs
     from rightlab.runtime.crons import Crons
+    from rightlab.runtime.overview import Overview
+    from rightlab.runtime.skills import Skills
     from rightlab.runtime.status import Status
     from rightlab.turn import CronTurn, Turn
 
@@ -91,6 +94,25 @@ class Lab:
 
         return ledger_frame(self._agent, days=days)
 
+    def costs(
+        self,
+        days: int = 14,
+        by: str | Sequence[str] = "source",
+        *,
+        sources: str | Sequence[str] | None = None,
+        tz: str | None = None,
+    ) -> "Costs":
+        """What the last ``days`` days and today cost, grouped ``by`` one or several of source, model, day, chat, cron."""
+        from rightlab.runtime.costs import read_costs
+
+        return read_costs(self._agent, days=days, by=by, sources=sources, tz=tz)
+
+    def overview(self) -> "Overview":
+        """What is under way, what failed, today's cost, what is undelivered, signals. Runs nothing."""
+        from rightlab.runtime.overview import read_overview
+
+        return read_overview(self._agent)
+
     @property
     def crons(self) -> "Crons":
         """The agent's scheduled notebooks and prompts."""
@@ -108,8 +130,11 @@ class Lab:
         raise NotAvailable("experiments")
 
     @property
-    def skills(self) -> Any:
-        raise NotAvailable("the skill inventory")
+    def skills(self) -> "Skills":
+        """The skills in the agent's folder as they are now."""
+        from rightlab.runtime.skills import read_skills
+
+        return read_skills(self._agent)
 
     @property
     def curator(self) -> Any:
@@ -143,11 +168,16 @@ class Lab:
 
 
 def open(agent: str | None = None, home: str | os.PathLike[str] | None = None) -> Lab:
-    """The agent ``agent``; without a name the only one of the home. Raises UsageError naming what there is."""
+    """The agent ``agent``; without a name the one ``rightlab lab NAME`` was started for, else the only one of the home.
+
+    Raises UsageError naming what there is.
+    """
     where = Home.resolve(home)
     where.check()
     if agent is None:
         names = where.agents()
+        if (named := os.environ.get("RIGHTLAB_AGENT")) in names:
+            names = [named]
         if len(names) != 1:
             known = ", ".join(names) if names else "none yet"
             raise UsageError(

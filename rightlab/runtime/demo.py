@@ -28,6 +28,15 @@ _FILES = {
     ),
     "SOUL.md": "Friendly, short and exact. Says what it did, not what it might do.\n",
     "USER.md": "Somebody who tries rightlab for the first time. Timezone unknown.\n",
+    ".claude/skills/show-around/SKILL.md": (
+        "---\n"
+        "name: show-around\n"
+        "description: Show somebody new what this lab has. Use it when they ask what to try next.\n"
+        "---\n\n"
+        "1. Ask which of the three they came for: prompts, costs or crons.\n"
+        "2. Name the notebook for it: 01_prompts, 03_costs or 05_crons.\n"
+        "3. Offer one thing to change in it, small enough to undo.\n"
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rightlab.errors import RightlabError
 from rightlab.home import AgentConfig, AgentHome
 from rightlab.html import Column, Footer, Page, Table, mimebundle, plural, size
+from rightlab.runtime.hub import hub_fix, hub_warnings
 
 __all__ = ["Finding", "Report", "examine"]
 
@@ -152,6 +153,8 @@ def _agent(agent: AgentHome) -> Iterator[Finding]:
         yield _check(
             "Telegram", lambda: _telegram(agent, config), fix="Check the token and telegram.api_base."
         )
+    for warning in hub_warnings():
+        yield Finding("warn", "hub", warning, hub_fix(agent.name))
     yield _check("owner", lambda: _owner(agent), fix=f"rightlab restart {agent.name}")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome
+from rightlab.runtime.hub import HUB_VARIABLES
 
 __all__ = ["child_environment", "named_variables"]
 
@@ -40,6 +41,7 @@ _PASSED = (
     "WAYLAND_DISPLAY",
     "BROWSER",
     "RIGHTLAB_CLAUDE",
+    *HUB_VARIABLES,
 )
 
 

@@ -47,6 +47,8 @@ def lab_command(home: Home, notebooks: Path, *, open_path: str, browser: bool, p
         "--ServerApp.allow_external_kernels=True",
         f"--ServerApp.external_connection_dir={folder}",
         "--MultiKernelManager.default_kernel_name=rightlab",
+        # A kernel whose bot waits for messages looks idle: this server must not cull it, whatever its config says.
+        "--MappingKernelManager.cull_idle_timeout=0",
         f"--LabApp.default_url=/lab/tree/{open_path}",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

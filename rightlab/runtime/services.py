@@ -19,6 +19,7 @@ from rightlab.mcp import Aggregator, InvocationRegistry, builtin_tools
 from rightlab.runtime import logs
 from rightlab.runtime.config_watch import AllowlistWatch, ConfigWatch
 from rightlab.runtime.cron_ports import open_scheduler, scheduler_status
+from rightlab.runtime.hub import hub_warnings
 from rightlab.runtime.notebook import NOTEBOOK_CHAT, NotebookChannel
 from rightlab.runtime.prompts import agent_registry, prompt_context
 from rightlab.runtime.setup import notice_token
@@ -148,7 +149,7 @@ class Services:
             "channels": channels,
             "crons": scheduler_status(self.scheduler) if self.scheduler is not None else {},
             "claude": self.cli.version,
-            "warnings": (*self.config.warnings, *notes),
+            "warnings": (*self.config.warnings, *notes, *hub_warnings()),
         }
 
     async def close(self) -> None:

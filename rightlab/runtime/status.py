@@ -9,6 +9,7 @@ from rightlab.errors import RightlabError
 from rightlab.home import AgentHome
 from rightlab.html import Block, Footer, Note, Page, Pairs, ago, duration, mimebundle, money, plural
 from rightlab.runtime import host
+from rightlab.runtime.hub import hub_warnings
 from rightlab.store import Store
 
 __all__ = ["Status", "read_status"]
@@ -124,6 +125,7 @@ def read_status(agent: AgentHome) -> Status:
         base.update(_from_disk(agent))
         if live is not None:
             base.update({key: live[key] for key in live if key in _LIVE})
+        base["warnings"] = tuple(dict.fromkeys((*base["warnings"], *hub_warnings())))
     except RightlabError as error:
         base = {
             "model": None,
