@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rightlab.prompt.diff import AssemblyDiff
+    from rightlab.prompt.inspect import Lint
 
 __all__ = [
     "CONTEXT_PREAMBLE",
@@ -152,6 +153,7 @@ class Part:
     owner: str
     data: bytes = field(repr=False)
     stability: float | None = None
+    token_factor: float = 1.0
 
     @property
     def text(self) -> str:
@@ -159,7 +161,8 @@ class Part:
 
     @property
     def tokens(self) -> int:
-        return estimate_tokens(self.data)
+        """Estimated, times the assembly's ``token_factor``."""
+        return round(estimate_tokens(self.data) * self.token_factor)
 
     @property
     def sha256(self) -> str:
@@ -205,6 +208,9 @@ class Assembly:
         """File sections whose file was missing; the guest script looks for the file again."""
         self.ranks: dict[str, int] = {}
         """Place of every registered section in the full order, those of missing files included."""
+        self.token_factor = 1.0
+        self.token_method = TOKEN_METHOD
+        """Token estimates are multiplied by the factor when somebody calibrated them, and say so."""
         self.settle()
 
     # ---- rendering
@@ -212,7 +218,12 @@ class Assembly:
     def parts(self) -> list[Part]:
         """The rendered sections that are not empty, in order. Raises what a broken template raises."""
         rendered = ((one, one.render_bytes()) for one in self._settled())
-        return [Part(one.name, one.order, one.owner, data, one.stability) for one, data in rendered if data]
+        factor = self.token_factor
+        return [
+            Part(one.name, one.order, one.owner, data, one.stability, factor)
+            for one, data in rendered
+            if data
+        ]
 
     def render_bytes(self) -> bytes:
         """The exact bytes of the system prompt: the rendered sections, one blank line between two."""
@@ -262,7 +273,7 @@ class Assembly:
             "mode": self.mode,
             "bytes": len(data),
             "tokens": sum(part.tokens for part in parts),
-            "token_method": TOKEN_METHOD,
+            "token_method": self.token_method,
             "sha256": hashlib.sha256(data).hexdigest(),
             "sections": [part.to_json() for part in parts],
             "problems": [problem.to_json() for problem in self.problems],
@@ -281,6 +292,12 @@ class Assembly:
         from rightlab.prompt.diff import AssemblyDiff
 
         return AssemblyDiff.between(self, other)
+
+    def lint(self, **options: Any) -> "Lint":
+        """What is worth changing (options: see :func:`rightlab.prompt.inspect.lint`)."""
+        from rightlab.prompt.inspect import lint
+
+        return lint(self, **options)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from rightlab.html import mimebundle

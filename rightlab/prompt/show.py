@@ -26,7 +26,6 @@ __all__ = ["assembly_page"]
 def assembly_page(assembly: "Assembly") -> Page:
     """The sections with owner and size, the problems, and the prompt itself folded away."""
     from rightlab.errors import PromptError
-    from rightlab.prompt.assembly import TOKEN_METHOD
 
     title = f"Prompt assembly · {assembly.mode} mode" if assembly.mode else "Prompt assembly"
     try:
@@ -75,4 +74,6 @@ def assembly_page(assembly: "Assembly") -> Page:
         f"The model is told {size(total)}, about {tokens(estimate)} tokens, in {count(len(parts))} sections; "
         f"{'no problems' if not problems else f'{problems} problem' + ('s' if problems > 1 else '')}."
     )
-    return Page(title, sentence, *body, footer=Footer(n=len(parts), method=f"tokens: {TOKEN_METHOD}"))
+    return Page(
+        title, sentence, *body, footer=Footer(n=len(parts), method=f"tokens: {assembly.token_method}")
+    )
