@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from rightlab.content import RichContent
     from rightlab.prompt import Assembly
+    from rightlab.prompt.inspect import Divergence, Lint
     from rightlab.runtime.costs import Costs
     from rightlab.runtime.crons import Crons
     from rightlab.runtime.overview import Overview
+    from rightlab.runtime.requests import Requests
     from rightlab.runtime.skills import Skills
     from rightlab.runtime.status import Status
+    from rightlab.runtime.variants import Variant
     from rightlab.turn import CronTurn, Turn
 
 __all__ = ["Lab", "deliver", "demo", "open", "result", "run_prompt", "silent"]
@@ -79,14 +82,49 @@ class Lab:
             raise UsageError("an empty message cannot be answered", fix="Write something to say.")
         return Turn.from_json(hosting.ask(self._agent, text, timeout=timeout))
 
-    def prompt(self, mode: str = "normal", variant: str | None = None) -> "Assembly":
+    def prompt(self, mode: str = "normal", variant: "str | Variant | None" = None) -> "Assembly":
         """What the model is told in ``mode`` (normal, cron, bootstrap_question, bootstrap_final), from the files as
-        they are now."""
+        they are now, with the edits of an open variant. Raises UsageError, PromptError."""
         from rightlab.runtime.prompts import assemble_now
+        from rightlab.runtime.variants import find_variant
 
-        if variant is not None:
-            raise NotAvailable("prompt variants")
-        return assemble_now(self._agent, mode)
+        chosen = None if variant is None else find_variant(self._agent, variant)
+        return assemble_now(self._agent, mode, variant=chosen)
+
+    def variant(self, name: str) -> "Variant":
+        """Trial edits of the prompt under ``name``; the agent never sees them. Closes at the end of ``with``.
+
+        The open variant of that name, else a new one.
+        """
+        from rightlab.runtime.variants import open_variant
+
+        return open_variant(self._agent, name)
+
+    def lint(self, mode: str = "normal", variant: "str | Variant | None" = None, **options: Any) -> "Lint":
+        """What is worth changing in the prompt: volatile text ahead of stable, duplicates, bulk, secrets.
+
+        Options (``budget`` and others): see :func:`rightlab.prompt.inspect.lint`.
+        """
+        from rightlab.runtime.prompts import lint_now
+        from rightlab.runtime.variants import find_variant
+
+        chosen = None if variant is None else find_variant(self._agent, variant)
+        return lint_now(self._agent, mode, variant=chosen, **options)
+
+    def requests(self, n: int = 200) -> "Requests":
+        """The last ``n`` recorded model requests, oldest first: calibration, stability, what-if, divergence."""
+        from rightlab.runtime.requests import read_requests
+
+        return read_requests(self._agent, limit=n)
+
+    def divergence(self, turn_a: Any = None, turn_b: Any = None) -> "Divergence":
+        """Where the request of turn ``turn_b`` first differs from that of ``turn_a``, why, and what it cost.
+
+        A turn by its number, its id or as ``ask`` returned it; the last two of a conversation without both.
+        """
+        from rightlab.runtime.requests import read_divergence
+
+        return read_divergence(self._agent, turn_a, turn_b)
 
     def turns(self, days: int = 14) -> "pandas.DataFrame":
         """The ledger of the last ``days`` days, one row per invocation, newest first."""
@@ -122,9 +160,6 @@ class Lab:
 
     def baseline(self, days: int = 14, source: str = "interactive") -> Any:
         raise NotAvailable("baselines")
-
-    def variant(self, name: str) -> Any:
-        raise NotAvailable("prompt variants")
 
     def experiment(self, variants: Any, cases: Any, repeats: int = 1) -> Any:
         raise NotAvailable("experiments")
