@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,12 @@ def main(argv: list[str] | None = None) -> int:
         return asyncio.run(_execute(run_dir, run))
     except RightlabError as error:
         print(str(error), file=sys.stderr)
-        _finish(run_dir, run, {"status": "failed", "failure": "infrastructure", "reason": str(error)})
-        return 1
+        reason = str(error)
+    except Exception as error:
+        traceback.print_exc()
+        reason = f"the run broke: {type(error).__name__}: {error}"
+    _finish(run_dir, run, {"status": "failed", "failure": "infrastructure", "reason": reason})
+    return 1
 
 
 async def _execute(run_dir: Path, run: dict[str, Any]) -> int:
@@ -117,6 +122,11 @@ class _Notebook:
             except Exception as error:
                 raise ValueError(" ".join(str(error).split())[:200]) from None
         plain.setdefault("metadata", {})
+        for number, cell in enumerate(plain["cells"], 1):
+            if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+                raise ValueError(f"cell {number} is no cell")
+            if not isinstance(cell.setdefault("metadata", {}), dict) or "source" not in cell:
+                raise ValueError(f"cell {number} has no source or no metadata")
         return cls(plain)
 
     def prepare(self, given: dict[str, Any]) -> Any:
@@ -128,8 +138,6 @@ class _Notebook:
         try:
             node = nbformat.reads(json.dumps(self.node), as_version=4)
             node = nbformat.v4.upgrade(node) or node
-            for cell in node["cells"]:
-                cell.setdefault("metadata", nbformat.NotebookNode())
         except Exception as error:
             raise UsageError(f"the notebook cannot be read: {error}") from None
         declared = declared_names(node)
