@@ -13,10 +13,18 @@ from rightlab.prompt.layers import ContextEntry, Layers, SectionEntry, ToolEntry
 from rightlab.prompt.ordering import order_sections
 from rightlab.prompt.tools import ToolSchema, collect_tools, order_tools
 
-__all__ = ["Build", "look"]
+__all__ = ["BLOCKED_SECONDS", "Build", "look"]
 
 SLOW_SECONDS = 1.0
 """A provider is synchronous and cannot be interrupted; one that took longer is named in the problems."""
+
+
+BLOCKED_SECONDS = 10.0
+"""Providers that have not come back by then are given up (see :mod:`rightlab.prompt.offloop`)."""
+
+
+HUGE_BYTES = 400_000
+"""A file section larger than this (some 100,000 tokens) is named in the problems."""
 
 
 def look(context: Any, name: str, default: Any = None) -> Any:
@@ -27,9 +35,17 @@ def look(context: Any, name: str, default: Any = None) -> Any:
 
 
 class Build:
-    """The steps of one assembly (spec prompt-registry 1.4). ``lenient`` records every failure and goes on."""
+    """The steps of one assembly (spec prompt-registry 1.4). ``lenient`` records every failure and goes on.
 
-    def __init__(self, layers: Layers, context: Any, *, lenient: bool) -> None:
+    ``stuck`` holds the ``id`` of providers that block and are not to be called; ``calling`` is that of the one
+    being called now.
+    """
+
+    def __init__(
+        self, layers: Layers, context: Any, *, lenient: bool, stuck: frozenset[int] = frozenset()
+    ) -> None:
+        self._stuck = stuck
+        self.calling = 0
         self._layers = layers
         self._context = context
         self._lenient = lenient
@@ -88,7 +104,7 @@ class Build:
             self.fail(fault)
         assembly.settle()
         self._drop_broken(assembly)
-        self._note_encoding(assembly)
+        self._note_contents(assembly)
         assembly.problems += self._problems
         return assembly
 
@@ -234,6 +250,12 @@ class Build:
     def _call(
         self, provider: Callable[[Any], Any], what: str, section: str | None, owner: str, required: bool
     ) -> tuple[bool, Any]:
+        if id(provider) in self._stuck:
+            late = f"{what} of {owner} has not come back within {BLOCKED_SECONDS:g} s"
+            fix = "It must not wait for anything; restart the agent once it is mended."
+            self.fail(PromptError(late, code="timeout", section=section, owner=owner, fix=fix), required)
+            return False, None
+        self.calling = id(provider)
         started = time.monotonic()
         try:
             value = provider(self._context)
@@ -247,6 +269,8 @@ class Build:
             named.__cause__ = error
             self.fail(named, required)
             return False, None
+        finally:
+            self.calling = 0
         took = time.monotonic() - started
         if took > SLOW_SECONDS:
             self._problems.append(
@@ -282,10 +306,22 @@ class Build:
                 self._problems.append(Problem.of(error))
                 assembly.sections.remove(one)
 
-    def _note_encoding(self, assembly: Assembly) -> None:
+    def _note_contents(self, assembly: Assembly) -> None:
+        """Files that go to the model as they are although somebody should look at them."""
         for one in assembly.sections:
             if one.content is None:
                 continue
+            if len(one.content) > HUGE_BYTES:
+                size = f"{len(one.content) / 1e6:.1f} MB"
+                self._problems.append(
+                    Problem(
+                        "huge_file",
+                        f"{one.file} brings {size} into every request; a model may refuse so long a prompt",
+                        one.name,
+                        one.owner,
+                        "warning",
+                    )
+                )
             try:
                 one.content.decode()
             except UnicodeDecodeError as error:

@@ -8,13 +8,15 @@ named anchors, and a check that reports everything at once.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from rightlab.errors import PromptError
 from rightlab.prompt.assembly import Assembly, Problem
-from rightlab.prompt.build import Build
+from rightlab.prompt.build import BLOCKED_SECONDS, Build
 from rightlab.prompt.handle import Handle
 from rightlab.prompt.layers import GLOBAL, Layers
+from rightlab.prompt.offloop import Blocked, in_thread
 from rightlab.prompt.tools import check_tool_order
 from rightlab.prompt.waterfall import run_waterfall
 
@@ -57,6 +59,7 @@ class PromptRegistry(Handle):
         include_contexts: bool = True,
     ) -> None:
         self._tool_order = check_tool_order(tool_order)
+        self._stuck: dict[int, threading.Thread] = {}
         super().__init__(Layers(), GLOBAL)
         if identity is not None:
             self.section(IDENTITY_SECTION, IDENTITY_ORDER, identity, owner="rightlab")
@@ -71,7 +74,8 @@ class PromptRegistry(Handle):
 
         ``context`` is a mapping or an object; every provider and listener gets this same object. ``root`` in it
         is the folder files are read from (none: all files are missing), ``mode`` is copied to the assembly.
-        ``timeout`` (seconds) bounds the listeners.
+        ``timeout`` (seconds) bounds the listeners. Providers run beside the loop; one that does not return within
+        ten seconds counts as failed (code timeout) until it does.
 
         Raises :class:`PromptError`, always when awaited: provider_failed, bad_text, bad_value, bad_tools,
         tool_order, reserved, complete_conflict, anchor_cycle, anchor_conflict, anchor_unknown,
@@ -105,14 +109,28 @@ class PromptRegistry(Handle):
         return found
 
     async def _assemble(self, context: Any, timeout: float | None, *, lenient: bool) -> Assembly:
-        build = Build(self._layers, context, lenient=lenient)
-        assembly = build.assembly(self._tool_order)
+        build, assembly = await self._built(context, lenient)
         original = list(assembly.sections)
         complete = build.complete()
         listeners = self._layers.listeners(build.key)
         if listeners:
             assembly = await run_waterfall(listeners, assembly, context, timeout, build.fail)
         return build.finish(assembly, original, complete)
+
+    async def _built(self, context: Any, lenient: bool) -> tuple[Build, Assembly]:
+        """The assembly before the waterfall. A provider that blocks is given up and then fails like any other."""
+        while True:
+            self._stuck = {key: thread for key, thread in self._stuck.items() if thread.is_alive()}
+            build = Build(self._layers, context, lenient=lenient, stuck=frozenset(self._stuck))
+            try:
+                return build, await in_thread(partial(build.assembly, self._tool_order), BLOCKED_SECONDS)
+            except Blocked as blocked:
+                if not build.calling:
+                    raise PromptError(
+                        f"the prompt could not be assembled within {BLOCKED_SECONDS:g} s; its files do not answer",
+                        code="timeout",
+                    ) from None
+                self._stuck[build.calling] = blocked.thread
 
 
 def _finish(start: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -446,3 +446,77 @@ def test_ten_thousand_assemblies_do_not_grow(registry):
     tracemalloc.stop()
     assert grown < 50_000
     assert len(registry._layers) == 1
+
+
+# ---- a provider that blocks
+
+
+@pytest.fixture
+def blocker(monkeypatch):
+    """A provider that does not return until the test ends, and a registry that waits 0.2 s for it."""
+    import threading
+
+    monkeypatch.setattr("rightlab.prompt.registry.BLOCKED_SECONDS", 0.2)
+    monkeypatch.setattr("rightlab.prompt.build.BLOCKED_SECONDS", 0.2)
+    released = threading.Event()
+    calls = []
+
+    def block(context):
+        calls.append(context)
+        released.wait(20)
+        return "late"
+
+    block.calls, block.release = calls, released.set
+    yield block
+    released.set()
+
+
+async def test_a_blocking_provider_holds_up_nobody_else(registry, blocker):
+    """Bad input: the loop goes on, an optional section is dropped with a recorded problem."""
+    import time
+
+    registry.section("slow", 10, blocker, required=False, owner="somebody")
+    registry.section("fine", 20, "fine")
+    ticks = []
+
+    async def tick():
+        while True:
+            ticks.append(time.monotonic())
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    assembly = await registry.assemble()
+    ticking.cancel()
+    assert len(ticks) > 10
+    assert assembly.render().endswith("\n\nfine")
+    (problem,) = assembly.problems
+    assert (problem.code, problem.section, problem.owner) == ("timeout", "slow", "somebody")
+    assert "has not come back within 0.2 s" in problem.message
+    # It is not called again while it blocks, and costs no time any more.
+    began = time.monotonic()
+    assert len((await registry.assemble()).problems) == 1
+    assert time.monotonic() - began < 0.15
+    assert len(blocker.calls) == 1
+    blocker.release()
+    for _ in range(100):
+        if not any(thread.is_alive() for thread in registry._stuck.values()):
+            break
+        await asyncio.sleep(0.01)
+    assert (await registry.assemble()).render().endswith("late\n\nfine")
+
+
+async def test_a_blocking_required_provider_fails_the_assembly_by_name(registry, blocker):
+    registry.variable("slow", blocker, owner="somebody")
+    with pytest.raises(PromptError, match="variable 'slow' of somebody has not come back") as caught:
+        await registry.assemble()
+    assert caught.value.code == "timeout"
+    assert [one.code for one in registry.check()] == ["timeout"]
+
+
+async def test_providers_see_the_task_s_context_variables(registry):
+    import contextvars
+
+    where = contextvars.ContextVar("where", default="nowhere")
+    where.set("here")
+    registry.section("place", 10, lambda context: where.get())
+    assert (await registry.assemble()).render().endswith("here")
