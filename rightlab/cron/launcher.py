@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from rightlab.cron.claim import SOCKET_PREFIX, is_alive, process_started
+from rightlab.cron.claim import SOCKET_PREFIX
 from rightlab.errors import RunError
+from rightlab.home.processes import is_alive, process_started
 from rightlab.home.writers import open_append
 
 __all__ = [
@@ -46,7 +47,7 @@ class RunSpec:
 
 
 class RunHandle(Protocol):
-    """A run process. ``pid`` and ``started`` name it (see :func:`rightlab.cron.claim.process_started`)."""
+    """A run process. ``pid`` and ``started`` name it (see :func:`rightlab.home.processes.process_started`)."""
 
     @property
     def pid(self) -> int: ...

@@ -22,8 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rightlab.cron.claim import claim_run, process_started
+from rightlab.cron.claim import claim_run
 from rightlab.errors import RightlabError, RunError, UsageError
+from rightlab.home.processes import process_started
 from rightlab.home.writers import atomic_write
 
 __all__ = ["main", "settle"]

@@ -17,11 +17,12 @@ from rightlab.clock import Clock, SystemClock, iso
 from rightlab.cron import JobStore
 from rightlab.errors import ChannelError, RightlabError, RunError
 from rightlab.home import AgentHome
+from rightlab.home.processes import process_started
 from rightlab.runtime.control import ControlServer, Handler
 from rightlab.runtime.lease import Lease
 from rightlab.runtime.notebook import NOTEBOOK_CHAT
 from rightlab.runtime.services import Services, open_services
-from rightlab.runtime.state import OwnerState, clear_state, process_start, write_state
+from rightlab.runtime.state import OwnerState, clear_state, write_state
 
 __all__ = ["AgentRuntime"]
 
@@ -107,7 +108,7 @@ class AgentRuntime:
             self.agent,
             OwnerState(
                 pid=os.getpid(),
-                start=process_start(os.getpid()),
+                start=process_started(os.getpid()) or "",
                 fence=services.fence,
                 token=token,
                 host=self._host,

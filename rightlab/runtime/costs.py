@@ -26,7 +26,16 @@ from rightlab.html import (
     zone,
 )
 from rightlab.store import Store
-from rightlab.usage import METHOD, MIN_SAMPLE, PRICE_VERSION, Ledger, Summary, UsageRow, summarize
+from rightlab.usage import (
+    LEARNING_SOURCES,
+    METHOD,
+    MIN_SAMPLE,
+    PRICE_VERSION,
+    Ledger,
+    Summary,
+    UsageRow,
+    summarize,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -116,12 +125,13 @@ class Costs:
         return records
 
     def page(self) -> Page:
-        what = " and ".join(self.sources) if self.sources else "all sources"
+        what = "all sources"
+        if self.sources is not None:
+            what = "learning" if set(self.sources) == set(LEARNING_SOURCES) else ", ".join(self.sources)
         title = f"{self.agent} · costs · {what} · last {plural(self.days, 'day')} and today · {self.zone}"
         if not self.groups:
-            return Page(
-                title, empty=Empty("No invocation in this window.", "%%ask in a cell makes the first.")
-            )
+            fill = f"Nothing ran for {what} in it." if self.sources else "%%ask in a cell makes the first."
+            return Page(title, empty=Empty("No invocation in this window.", fill))
         body: list[Block] = [self._groups(), self._dearest()]
         return Page(title, self._sentence(), *body, footer=self._footer())
 

@@ -8,46 +8,19 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 
+from rightlab.cron.launcher import run_environment
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome
-from rightlab.runtime.hub import HUB_VARIABLES
 
 __all__ = ["child_environment", "named_variables"]
 
-_PASSED = (
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "SHELL",
-    "TERM",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_RUNTIME_DIR",
-    "JUPYTER_PATH",
-    "JUPYTER_CONFIG_DIR",
-    "JUPYTER_DATA_DIR",
-    "JUPYTER_RUNTIME_DIR",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "BROWSER",
-    "RIGHTLAB_CLAUDE",
-    *HUB_VARIABLES,
-)
+# Beyond what a run gets: where a browser is shown.
+_SCREEN = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS")
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a kernel, a cron run or JupyterLab; ``extra`` wins."""
-    env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    env = run_environment(os.environ, {name: os.environ[name] for name in _SCREEN if name in os.environ})
     # Our own interpreter's folder first, so that `python` in a kernelspec is this one.
     path = os.environ.get("PATH", os.defpath)
     env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), path])

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome, Home, make_dir
+from rightlab.home.processes import is_alive
 from rightlab.runtime import host
 from rightlab.runtime.environment import child_environment, named_variables
 from rightlab.runtime.lease import lease_is_held
 from rightlab.runtime.logs import tail
-from rightlab.runtime.state import OwnerState, process_alive, process_start, read_state
+from rightlab.runtime.state import OwnerState, read_state
 
 __all__ = ["connection_dir", "connection_file", "start_kernel", "stop_owner"]
 
@@ -105,9 +106,9 @@ def stop_owner(agent: AgentHome, timeout: float = 20.0) -> bool:
 def _end_kernel(state: OwnerState, timeout: float) -> None:
     """The kernel ends by itself once its last agent is down; one that does not is ours to end, by pid."""
     deadline = time.monotonic() + timeout
-    while process_alive(state.pid, state.start) and time.monotonic() < deadline:
+    while is_alive(state.pid, state.start) and time.monotonic() < deadline:
         time.sleep(0.05)
-    if process_start(state.pid) == state.start and process_alive(state.pid, state.start):
+    if is_alive(state.pid, state.start):
         os.kill(state.pid, signal.SIGTERM)
 
 

@@ -36,6 +36,7 @@ from rightlab.prompt.inspect import (
     WhatIf,
     calibrate,
     first_divergence,
+    first_lines,
     listed,
     section_stability,
     stability_of,
@@ -346,21 +347,24 @@ class _Outlines:
 
     def __init__(self, agent: AgentHome) -> None:
         self._agent = agent
-        self._modes: dict[str, tuple[Listed, ...]] = {}
+        self._modes: dict[str, tuple[tuple[Listed, ...], dict[str, bytes]]] = {}
 
     def of_mode(self, mode: str) -> tuple[Listed, ...]:
+        return self._now(mode)[0]
+
+    def of_turn(self, sections_json: str | None) -> tuple[Listed, ...]:
+        now, heads = self._now("normal")
+        if not sections_json:
+            return now
+        return tuple(Listed.of(one, heads.get(str(one["name"]))) for one in json.loads(sections_json))
+
+    def _now(self, mode: str) -> tuple[tuple[Listed, ...], dict[str, bytes]]:
         from rightlab.runtime.prompts import assemble_now
 
         if mode not in self._modes:
             try:
-                self._modes[mode] = listed(assemble_now(self._agent, mode, measured=False))
+                assembly = assemble_now(self._agent, mode, measured=False)
+                self._modes[mode] = (listed(assembly), first_lines(assembly))
             except PromptError:
-                self._modes[mode] = ()
+                self._modes[mode] = ((), {})
         return self._modes[mode]
-
-    def of_turn(self, sections_json: str | None) -> tuple[Listed, ...]:
-        now = self.of_mode("normal")
-        if not sections_json:
-            return now
-        heads = {one.name: one.head for one in now}
-        return tuple(Listed.of(one, heads.get(str(one["name"]))) for one in json.loads(sections_json))

@@ -1,15 +1,14 @@
 """``run/<agent>/state.json``: who owns an agent and how to reach it (design 7). 0600; written by the owner."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rightlab.home import AgentHome
+from rightlab.home.processes import is_alive
 from rightlab.home.writers import atomic_write
 
-__all__ = ["OwnerState", "clear_state", "process_alive", "process_start", "read_state", "write_state"]
+__all__ = ["OwnerState", "clear_state", "read_state", "write_state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +24,6 @@ class OwnerState:
     ports: dict[str, Any] = field(default_factory=dict)
 
 
-def process_start(pid: int) -> str:
-    """The kernel's start time of ``pid`` (clock ticks since boot) as text, empty where it cannot be read."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
-
-
-def process_alive(pid: int, start: str) -> bool:
-    """True when ``pid`` still is the process that started at ``start`` (a reused number is not)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    try:
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
-    except OSError:
-        pass
-    return not start or process_start(pid) == start
-
-
 def write_state(agent: AgentHome, state: OwnerState) -> None:
     atomic_write(agent.state_path, json.dumps(asdict(state), indent=1), mode=0o600)
 
@@ -61,7 +35,7 @@ def read_state(agent: AgentHome) -> OwnerState | None:
         state = OwnerState(**raw)
     except (OSError, ValueError, TypeError):
         return None
-    return state if process_alive(state.pid, state.start) else None
+    return state if is_alive(state.pid, state.start) else None
 
 
 def clear_state(agent: AgentHome) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from rightlab.errors import ConfigError, OwnedElsewhere, RightlabError
 from rightlab.home import AgentHome, Home
+from rightlab.home.processes import is_alive, process_started
 from rightlab.runtime.control import ControlClient, ControlServer
 from rightlab.runtime.lease import Lease, lease_is_held
-from rightlab.runtime.state import OwnerState, process_alive, process_start, read_state, write_state
+from rightlab.runtime.state import OwnerState, read_state, write_state
 from rightlab.runtime.thread import HostThread, host_thread
 
 
@@ -111,9 +112,9 @@ def test_a_killed_owner_frees_the_lease_at_once_though_its_child_lives(agent: Ag
 
 def test_state_of_a_dead_or_other_process_counts_as_none(agent: AgentHome) -> None:
     me = os.getpid()
-    assert process_alive(me, process_start(me))
-    assert not process_alive(me, "1")
-    alive = OwnerState(pid=me, start=process_start(me), fence=1, token="t", host="x", since="y")
+    assert is_alive(me, process_started(me))
+    assert not is_alive(me, "1")
+    alive = OwnerState(pid=me, start=process_started(me), fence=1, token="t", host="x", since="y")
     write_state(agent, alive)
     assert read_state(agent) == alive
     assert agent.state_path.stat().st_mode & 0o777 == 0o600
@@ -132,7 +133,7 @@ class Served:
 
     def client(self, agent: AgentHome, token: str = "right") -> ControlClient:
         me = os.getpid()
-        return ControlClient(agent, OwnerState(me, process_start(me), 1, token, "x", "y"))
+        return ControlClient(agent, OwnerState(me, process_started(me), 1, token, "x", "y"))
 
     def stop(self) -> None:
         host_thread().call(self.server.stop())
@@ -199,6 +200,6 @@ def test_control_survives_garbage_and_a_client_that_leaves(agent: AgentHome) -> 
 
 def test_a_dead_owner_is_one_clear_line(agent: AgentHome) -> None:
     me = os.getpid()
-    client = ControlClient(agent, OwnerState(me, process_start(me), 1, "t", "x", "y"))
+    client = ControlClient(agent, OwnerState(me, process_started(me), 1, "t", "x", "y"))
     with pytest.raises(RightlabError, match="does not answer"):
         client.request("status")
