@@ -511,11 +511,19 @@ async def test_the_cap_on_live_processes_holds_over_conversations(desk) -> None:
 
 
 async def test_who_waits_for_its_conversation_takes_no_place_from_others(desk) -> None:
-    desk.restart(lambda call: Answer(reply="ok", delay=0.2 if call.number == 0 else 0), slots=2)
-    slow = asyncio.create_task(desk.run(desk.message("slow", chat=1)))
+    goes_on = asyncio.Event()
+
+    async def script(call: Any) -> str:
+        if call.number == 0:
+            await goes_on.wait()
+        return "ok"
+
+    desk.restart(script, slots=2)
+    first = asyncio.create_task(desk.run(desk.message("slow", chat=1)))
     await desk.until(lambda: desk.transport.calls)
     queued = asyncio.create_task(desk.run(desk.message("behind it", chat=1)))
-    await asyncio.sleep(0.01)
-    await asyncio.wait_for(desk.run(desk.message("other", chat=2)), 0.15)
-    assert not slow.done()
-    await asyncio.gather(slow, queued)
+    await desk.until(lambda: desk.store.value("SELECT count(*) FROM turns") == 2)
+    await asyncio.wait_for(desk.run(desk.message("other", chat=2)), 5)
+    assert not first.done()
+    goes_on.set()
+    await asyncio.gather(first, queued)
