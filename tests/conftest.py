@@ -8,6 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more about the machine than about the code; the seed is fixed in CI.
+settings.register_profile(
+    "rightlab",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("RIGHTLAB_CI")),
+)
+settings.load_profile("rightlab")
 
 # Nothing of the machine's own accounts or model settings may reach a test or a child of one.
 for _name in list(os.environ):
