@@ -52,6 +52,7 @@ def bench_turn(folder: Path, rounds: int) -> dict[str, Any]:
     script.write_text(INSTANT)
     with ScriptedModel(script) as model:
         agent = make_agent(folder / "home", model.url)
+        agent.secrets().set("claude_credential", "sk-ant-api03-bench")
         runner = _Bench(agent, model.url)
         return runner.run(rounds)
 

@@ -107,7 +107,14 @@ def test_explain_is_the_contracts_document_and_needs_no_home(cli, tmp_path) -> N
 
 def test_init_makes_what_the_contract_says(alice) -> None:
     root = alice.home / "agents/alice"
-    for name in ("agent.yaml", "allowlist.yaml", "data.db", "secrets.json", "BOOTSTRAP.md", "sandbox/TOOLS.md"):
+    for name in (
+        "agent.yaml",
+        "allowlist.yaml",
+        "data.db",
+        "secrets.json",
+        "BOOTSTRAP.md",
+        "sandbox/TOOLS.md",
+    ):
         assert (root / name).exists(), name
     assert stat.S_IMODE((root / "secrets.json").stat().st_mode) == 0o600
     assert (alice.home / "rightlab.json").exists()
@@ -268,13 +275,19 @@ def test_doctor_names_a_fix_for_each_finding(alice) -> None:
 
 
 def test_crons_from_the_command_line(alice, tmp_path) -> None:
-    assert alice("cron", "add", "alice", "note", "--schedule", "17 9 * * *", "--prompt", "say hi").returncode == 0
+    assert (
+        alice("cron", "add", "alice", "note", "--schedule", "17 9 * * *", "--prompt", "say hi").returncode
+        == 0
+    )
     jobs = json.loads(alice("cron", "list", "alice", "--json").stdout)
     assert [job["job_name"] for job in jobs["jobs"]] == ["note"]
     one_line(alice("cron", "add", "alice", "note", "--schedule", "17 9 * * *", "--prompt", "again"), 2)
     one_line(alice("cron", "add", "alice", "x", "--schedule", "17 9 * * *"), 2)
     one_line(alice("cron", "add", "alice", "x", "--schedule", "61 9 * * *", "--prompt", "p"), 2)
-    one_line(alice("cron", "add", "alice", "x", "--schedule", "@daily", "--notebook", str(tmp_path / "no.ipynb")), 2)
+    one_line(
+        alice("cron", "add", "alice", "x", "--schedule", "@daily", "--notebook", str(tmp_path / "no.ipynb")),
+        2,
+    )
     one_line(alice("cron", "trigger", "alice", "nothing"), 2)
     assert alice("cron", "trigger", "alice", "note").returncode == 0
     assert alice("up", "alice").returncode == 0
