@@ -11,16 +11,17 @@ from collections.abc import Iterable, Mapping
 from rightlab.cron.launcher import run_environment
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome
+from rightlab.runtime.hub import HUB_VARIABLES
 
 __all__ = ["child_environment", "named_variables"]
 
-# Beyond what a run gets: where a browser is shown.
-_SCREEN = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS")
+# Beyond what a run gets: where a browser is shown, and that this is a hub (its names, never its token).
+_MORE = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS", *HUB_VARIABLES)
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a kernel, a cron run or JupyterLab; ``extra`` wins."""
-    env = run_environment(os.environ, {name: os.environ[name] for name in _SCREEN if name in os.environ})
+    env = run_environment(os.environ, {name: os.environ[name] for name in _MORE if name in os.environ})
     # Our own interpreter's folder first, so that `python` in a kernelspec is this one.
     path = os.environ.get("PATH", os.defpath)
     env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), path])
