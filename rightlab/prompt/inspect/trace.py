@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from rightlab.clock import parse_iso
 from rightlab.prompt.assembly import SEPARATOR, Assembly, estimate_tokens
+from rightlab.prompt.guard import encode
 
 __all__ = [
     "UNMAPPED",
@@ -27,6 +28,7 @@ __all__ = [
     "Trace",
     "TracedBlock",
     "Ttl",
+    "first_lines",
     "listed",
     "locate",
     "names_a_file",
@@ -114,6 +116,15 @@ def listed(assembly: Assembly) -> tuple[Listed, ...]:
         Listed(one.name, one.owner, len(one.data), one.sha256, one.data.partition(b"\n")[0])
         for one in assembly.parts()
     )
+
+
+def first_lines(assembly: Assembly) -> dict[str, bytes]:
+    """The first line of every section, those of missing files included."""
+    found = {}
+    for one in assembly.planned():
+        shown = encode(one.heading()) or one.render_bytes()
+        found[one.name] = shown.partition(b"\n")[0]
+    return found
 
 
 @dataclass(frozen=True)
