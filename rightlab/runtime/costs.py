@@ -155,7 +155,7 @@ class Costs:
             row: dict[str, Any] = dict(zip(self.by, group.key, strict=True))
             row.update(
                 n=group.n,
-                total=money(group.cost_usd) + (f" + {group.unknown} unknown" if group.unknown else ""),
+                total=_total(group),
                 p50=group.cost.p50,
                 p90=group.cost.p90,
                 p99=group.cost.p99,
@@ -177,7 +177,7 @@ class Costs:
             Column("steps", "steps P50", align="right"),
             Column("elapsed", "took P50", align="right", format=_known(duration)),
             Column("sent", "tokens sent", align="right", format=tokens),
-            Column("cached", "from cache", align="right", format=percent),
+            Column("cached", "from cache", align="right", format=_known(percent)),
             Column("written", "tokens written", align="right", format=tokens),
         ]
         return Table(rows, columns, caption=f"By {' and '.join(self.by)}")
@@ -318,6 +318,12 @@ def _group(key: tuple[str, ...], rows: Sequence[UsageRow]) -> Group:
         cache_read_tokens=sum(row.cache_read_tokens for row in rows),
         cache_write_tokens=sum(row.cache_creation_tokens for row in rows),
     )
+
+
+def _total(group: Group) -> str:
+    """The known sum; rows whose price is unknown are counted beside it, never taken as zero."""
+    known = money(group.cost_usd)
+    return f"{known} + {group.unknown} unknown" if group.unknown and group.cost_usd is not None else known
 
 
 def _known(format: Callable[[Any], str]) -> Callable[[Any], str]:
