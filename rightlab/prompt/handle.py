@@ -202,16 +202,12 @@ class Handle:
         if key is None:
             raise PromptError("a scope needs a key", code="bad_scope", owner=owner)
         self._active()
-        handle = Handle(self._layers, key.key if isinstance(key, Handle) else key, owner)
-        self._own.append(handle)
-        return handle
+        return self._minted(Handle(self._layers, key.key if isinstance(key, Handle) else key, owner))
 
     def plugin(self, owner: str) -> "Handle":
         """A handle for this same layer under the name ``owner``, with a lifetime of its own."""
         self._active()
-        handle = Handle(self._layers, self._key, owner)
-        self._own.append(handle)
-        return handle
+        return self._minted(Handle(self._layers, self._key, owner))
 
     def close(self) -> None:
         """Take back everything registered through this handle, last first. Closing twice does nothing."""
@@ -238,9 +234,17 @@ class Handle:
     def _keep(self, register: Callable[[], Registration]) -> Registration:
         self._active()
         registration = register()
-        self._own = [one for one in self._own if not one.closed]
-        self._own.append(registration)
+        self._hold(registration)
         return registration
+
+    def _minted(self, handle: "Handle") -> "Handle":
+        self._hold(handle)
+        return handle
+
+    def _hold(self, one: "Registration | Handle") -> None:
+        """Own ``one``, and let go of what was closed meanwhile: scopes come and go for as long as we live."""
+        self._own = [own for own in self._own if not own.closed]
+        self._own.append(one)
 
     def _caller(self, owner: str | None) -> tuple[str, str]:
         module, where = caller()

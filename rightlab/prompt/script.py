@@ -32,16 +32,14 @@ def build_assembly_script(
     prompt_file: str | os.PathLike[str],
     argv: Sequence[str],
     cwd: str | os.PathLike[str] | None = None,
-    env_file: str | os.PathLike[str] | None = None,
 ) -> str:
     """A script for ``sh`` that writes ``assembly`` to ``prompt_file`` and then ``exec``s ``argv``.
 
     ``root`` and ``prompt_file`` are paths where the script runs. The files of the sections are read from
     ``root`` when it runs, also those that were missing at assembly. The prompt file is made beside its final
     name with mode 0600 and moved there whole. ``argv`` gets the script's stdin and the caller's umask.
-    ``cwd`` is entered first when given; ``env_file`` is sourced before the CLI starts, if it is there and
-    parses. When anything goes wrong the script says so in one line on stderr, exits with
-    :data:`ASSEMBLY_FAILED` and starts nothing.
+    ``cwd`` is entered first when given. When anything goes wrong the script says so in one line on stderr,
+    exits with :data:`ASSEMBLY_FAILED` and starts nothing.
 
     Raises what rendering raises (:class:`PromptError`); ``ValueError`` for an empty ``argv`` or a NUL in it.
     """
@@ -80,8 +78,6 @@ def build_assembly_script(
     ]
     if cwd is not None:
         lines.append(b"cd -- " + _word(os.fsencode(cwd)) + b" || die 'cannot enter the working folder'")
-    if env_file is not None:
-        lines += _environment(_word(os.fsencode(env_file)))
     lines.append(b"exec " + b" ".join(_word(encode(one)) for one in argv))
     return b"\n".join((*lines, b"")).decode("utf-8", "surrogateescape")
 
@@ -207,13 +203,3 @@ def _print(data: bytes) -> list[bytes]:
     form = b"\\0".join(b"%s" for _ in pieces)
     words = b" ".join(shell_quote(piece) for piece in pieces)
     return [b"printf " + _word(form) + b" " + words + b' || die "cannot write $t"']
-
-
-def _environment(path: bytes) -> list[bytes]:
-    """Source the agent's own environment; a file that does not parse is passed over, not the agent's end."""
-    return [
-        b"if [ -f " + path + b" ] && [ ! -L " + path + b" ] && [ -r " + path + b" ]; then",
-        b"if sh -n " + path + b" </dev/null 2>/dev/null; then . " + path + b" </dev/null >/dev/null",
-        b"else printf 'rightlab: %s does not parse, passed over\\n' " + path + b" >&2; fi",
-        b"fi",
-    ]

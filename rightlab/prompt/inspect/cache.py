@@ -6,7 +6,6 @@ breakpoint, holds everything before it in cache order, is kept 5 minutes or 1 ho
 """
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,16 +82,14 @@ class Cache:
         seen: list[bytes] = []
         points: list[tuple[bytes, int, Ttl]] = []
         for index, block in enumerate(trace.blocks):
-            begun = chain.copy()
+            begun = chain.digest()
             chain.update(block.digest)
             key = chain.digest()
-            if unbroken:
-                tokens, unbroken = self._same(block, begun, key, seen)
-                same += tokens
-            else:
-                self._same(block, begun, key, seen)
+            tokens, whole = self._same(block, begun, key, seen)
+            same += tokens if unbroken else 0
+            unbroken = unbroken and whole
             if index == trace.prompt:
-                system_same, _ = self._same(block, hashlib.sha256(), block.digest, seen)
+                system_same, _ = self._same(block, b"", block.digest, seen)
             total += block.tokens
             entry = self._until.get(key)
             if entry is not None and entry[0] > now:
@@ -121,19 +118,16 @@ class Cache:
             system_same=self._scaled(system_same),
         )
 
-    def _same(
-        self, block: TracedBlock, begun: "hashlib._Hash", key: bytes, seen: list[bytes]
-    ) -> tuple[int, bool]:
+    def _same(self, block: TracedBlock, begun: bytes, key: bytes, seen: list[bytes]) -> tuple[int, bool]:
         """(tokens of ``block`` that an earlier request had here too, whether that is all of it).
 
-        ``begun`` is the chain up to the block, ``key`` the chain behind it; notes in ``seen`` what is here.
+        ``begun`` stands for all before the block, ``key`` for all up to its end; notes in ``seen`` what is here.
         """
         whole = key in self._seen
         seen.append(key)
         same, unbroken = 0, True
-        for data, tokens in _steps(block):
-            begun.update(data)
-            inner = begun.digest()
+        for digest, tokens in block.steps:
+            inner = hashlib.sha256(begun + digest).digest()
             unbroken = unbroken and inner in self._seen
             same += tokens if unbroken else 0
             seen.append(inner)
@@ -141,19 +135,6 @@ class Cache:
 
     def _scaled(self, tokens: int) -> int:
         return round(tokens * self._factor)
-
-
-def _steps(block: TracedBlock) -> Iterator[tuple[bytes, int]]:
-    """The block in pieces (its sections, else whole) with their share of its tokens."""
-    if not block.sections:
-        yield block.data, block.tokens
-        return
-    ends = [one.start for one in block.sections[1:]] + [len(block.data)]
-    spent = start = 0
-    for end in ends:
-        reached = round(block.tokens * end / max(1, len(block.data)))
-        yield block.data[start:end], reached - spent
-        spent, start = reached, end
 
 
 def readable_tokens(before: Trace, after: Trace) -> tuple[int, int]:

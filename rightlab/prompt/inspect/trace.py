@@ -161,6 +161,20 @@ class TracedBlock:
         found.update(self.data)
         return found.digest()
 
+    @cached_property
+    def steps(self) -> tuple[tuple[bytes, int], ...]:
+        """The block in pieces (its sections, else whole): hash of its bytes so far, tokens of the piece."""
+        ends = [*(one.start for one in self.sections[1:]), len(self.data)]
+        running = hashlib.sha256()
+        found = []
+        start = spent = 0
+        for end in ends:
+            running.update(self.data[start:end])
+            reached = round(self.tokens * end / max(1, len(self.data)))
+            found.append((running.digest(), reached - spent))
+            start, spent = end, reached
+        return tuple(found)
+
     def section_at(self, byte: int) -> Slice | None:
         """The section that ``byte`` lies in; the gap behind a section counts as its end."""
         found = None

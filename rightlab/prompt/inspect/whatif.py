@@ -7,7 +7,7 @@ whole or written whole, so order inside it changes nothing there, and only text 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rightlab.errors import UsageError
@@ -197,6 +197,8 @@ class WhatIf:
     changes: tuple[str, ...]
     calibration: Calibration = UNCALIBRATED
     price: PricePort | None = None
+    readings: list[Reading] = field(default_factory=list, repr=False, compare=False)
+    """How the traffic went as it was; reckoned once for all edits of it."""
 
     @classmethod
     def over(
@@ -273,29 +275,43 @@ class WhatIf:
 
     def apply(self, one: Trace) -> Trace:
         """``one`` with the edits made; the same when its sections are not known."""
+        return self._applied(one, {})
+
+    def _applied(self, one: Trace, done: dict[Any, tuple[TracedBlock, bytes]]) -> Trace:
+        """:meth:`apply`; equal prompts are rebuilt once (``done``)."""
         block = one.system
         if block is None or not self.changes:
             return one
-        rank = {name: at for at, name in enumerate(self.order)}
-        parts = sorted(one.sections(), key=lambda pair: rank[pair[0].name])
-        kept: list[tuple[Slice, bytes]] = []
-        moved: list[bytes] = []
-        for part, data in parts:
-            text = self.texts.get(part.name, data)
-            if text:
-                if part.name in self.tail:
+        key = (block.digest, block.sections)
+        if key not in done:
+            rank = {name: at for at, name in enumerate(self.order)}
+            parts = sorted(one.sections(), key=lambda pair: rank[pair[0].name])
+            kept: list[tuple[Slice, bytes]] = []
+            moved: list[bytes] = []
+            for part, data in parts:
+                text = self.texts.get(part.name, data)
+                if text and part.name in self.tail:
                     moved.append(text)
-                else:
+                elif text:
                     kept.append((part, text))
-        return _rebuilt(one, block, kept, moved)
+            done[key] = (_rebuilt(block, kept), SEPARATOR.join(moved))
+        new, tail = done[key]
+        blocks = [new if at == one.prompt else other for at, other in enumerate(one.blocks)]
+        if tail:
+            blocks.append(TracedBlock("message", TAIL, "user", TAIL, tail, estimate_tokens(tail)))
+        return replace(one, blocks=tuple(blocks))
 
     def forecast(self) -> Forecast:
         """The recorded traffic as it was beside what it would have been."""
         factor = self.calibration.factor
-        before, after = Cache(factor), Cache(factor)
-        changed = [self.apply(one) for one in self.traces]
-        now = [before.charge(one) for one in self.traces]
-        then = [after.charge(one) for one in changed]
+        if len(self.readings) != len(self.traces):
+            before = Cache(factor)
+            self.readings[:] = [before.charge(one) for one in self.traces]
+        now = list(self.readings)
+        done: dict[Any, tuple[TracedBlock, bytes]] = {}
+        changed = [self._applied(one, done) for one in self.traces]
+        after = Cache(factor)
+        then = [after.charge(one) for one in changed] if self.changes else now
         billed = [one.usage.get("cache_read_input_tokens") for one in self.traces if one.usage is not None]
         reads = [value for value in billed if isinstance(value, int)]
         return Forecast(
@@ -353,14 +369,14 @@ def suggest_order(what_if: WhatIf) -> WhatIf:
     return replace(what_if.reorder(names), changes=(*what_if.changes, "ordered by stability"))
 
 
-def _rebuilt(one: Trace, block: TracedBlock, kept: list[tuple[Slice, bytes]], moved: list[bytes]) -> Trace:
+def _rebuilt(block: TracedBlock, kept: list[tuple[Slice, bytes]]) -> TracedBlock:
     data = SEPARATOR.join(text for _, text in kept)
     slices = []
     start = 0
     for part, text in kept:
         slices.append(Slice(part.name, part.owner, start, start + len(text), part.exact))
         start += len(text) + len(SEPARATOR)
-    new = TracedBlock(
+    return TracedBlock(
         block.kind,
         block.path,
         block.role,
@@ -370,8 +386,3 @@ def _rebuilt(one: Trace, block: TracedBlock, kept: list[tuple[Slice, bytes]], mo
         block.breakpoint,
         tuple(slices),
     )
-    blocks = [new if at == one.prompt else other for at, other in enumerate(one.blocks)]
-    if moved:
-        text = SEPARATOR.join(moved)
-        blocks.append(TracedBlock("message", TAIL, "user", TAIL, text, estimate_tokens(text)))
-    return replace(one, blocks=tuple(blocks))

@@ -147,3 +147,13 @@ def test_a_megabyte_is_looked_over_in_a_moment():
     began = time.monotonic()
     lint(assembly(soul=text, rules=STABLE))
     assert time.monotonic() - began < 10
+
+
+def test_no_pattern_takes_forever():
+    import time
+
+    for piece in ("a-", "a.", "1,", "-----BEGIN ", "12:", "eyJ-", "0a", "- ", "://", "Bearer "):
+        text = piece * (200_000 // len(piece))
+        began = time.monotonic()
+        lint(assembly(soul=text))
+        assert time.monotonic() - began < 5, piece

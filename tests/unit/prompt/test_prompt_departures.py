@@ -520,3 +520,14 @@ async def test_providers_see_the_task_s_context_variables(registry):
     where.set("here")
     registry.section("place", 10, lambda context: where.get())
     assert (await registry.assemble()).render().endswith("here")
+
+
+async def test_scopes_that_come_and_go_leave_nothing(registry):
+    """A scope per turn or variant, for as long as the process lives; its handle is let go of as well."""
+    for number in range(50):
+        with registry.scope(("turn", number)) as scope:
+            scope.section("extra", 10, "x")
+            await registry.assemble({"scope": scope})
+        registry.plugin("somebody").close()
+    assert len(registry._own) < 6
+    assert len(registry._layers) == 1
