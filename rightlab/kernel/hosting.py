@@ -1,43 +1,12 @@
 """What this kernel hosts: started by a magic, by ``rightlab up``, or again after a restart."""
 
-import json
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
 
-__all__ = ["bring_back", "forget", "kernel_id", "remember", "stop_all"]
-
-
-def kernel_id() -> str | None:
-    """The connection file's name: the same before and after a restart of this kernel. None outside a kernel."""
-    if "ipykernel" not in sys.modules:
-        return None
-    try:
-        from ipykernel.connect import get_connection_file
-
-        return Path(get_connection_file()).name
-    except (RuntimeError, OSError, ValueError):
-        return None
-
-
-def remember(agent: object) -> None:
-    """Note that this kernel is meant to run ``agent``, so that a restart brings it back."""
-    from rightlab.home import AgentHome
-    from rightlab.home.writers import atomic_write
-
-    assert isinstance(agent, AgentHome)
-    name = kernel_id()
-    if name is not None:
-        atomic_write(_wanted(agent.run_dir), json.dumps({"kernel": name}), mode=0o600)
-
-
-def forget(agent: object) -> None:
-    from rightlab.home import AgentHome
-
-    assert isinstance(agent, AgentHome)
-    _wanted(agent.run_dir).unlink(missing_ok=True)
+__all__ = ["bring_back", "stop_all"]
 
 
 def stop_all() -> None:
@@ -55,32 +24,24 @@ def bring_back(agent_name: str) -> None:
     if agent_name:
         threading.Thread(target=_host, args=(agent_name,), name="rightlab-up", daemon=True).start()
         return
+    from rightlab.runtime.wanted import kernel_id, wanted_by
+
     name = kernel_id()
     if name is None:
         return
-    root = Path(os.environ.get("RIGHTLAB_HOME") or Path.home() / ".rightlab") / "run"
-    for note in root.glob("*/wanted.json"):
-        try:
-            wanted = json.loads(note.read_text()).get("kernel") == name
-        except (OSError, ValueError):
-            continue
-        if wanted:
-            threading.Thread(target=_again, args=(note.parent.name,), name="rightlab-up", daemon=True).start()
-
-
-def _wanted(run_dir: Path) -> Path:
-    return run_dir / "wanted.json"
+    home = Path(os.environ.get("RIGHTLAB_HOME") or Path.home() / ".rightlab")
+    for wanted in wanted_by(home, name):
+        threading.Thread(target=_again, args=(wanted,), name="rightlab-up", daemon=True).start()
 
 
 def _again(agent_name: str) -> None:
     import logging
 
-    from rightlab.errors import RightlabError
     from rightlab.lab import open as open_lab
 
     try:
         open_lab(agent_name).up(host="kernel")
-    except RightlabError as error:
+    except Exception as error:  # a thread that raises would print into whatever cell runs
         logging.getLogger("rightlab").warning("%s did not come back after the restart: %s", agent_name, error)
 
 
@@ -88,12 +49,12 @@ def _host(agent_name: str) -> None:
     """The life of a headless kernel: its agent is up, or it ends and says why in the run folder."""
     from rightlab.home.writers import atomic_write
     from rightlab.lab import open as open_lab
-    from rightlab.runtime.host import local
+    from rightlab.runtime.host import HEADLESS, local
     from rightlab.runtime.thread import host_thread
 
     lab = open_lab(agent_name)
     try:
-        lab.up(host="headless kernel")
+        lab.up(host=HEADLESS)
     except BaseException as error:
         atomic_write(lab.agent.run_dir / "failure.txt", str(error) or type(error).__name__, mode=0o600)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -78,14 +78,9 @@ class RightlabMagics(Magics):
         return lab
 
     def _act(self, action: str, lab: "Lab") -> Any:
-        from rightlab.kernel.hosting import forget, remember
-
         if action == "up":
-            status = lab.up(host="kernel")
-            remember(lab.agent)
-            return status
+            return lab.up(host="kernel")
         if action == "down":
-            forget(lab.agent)
             return lab.down()
         if action == "status":
             return lab.status()

@@ -23,10 +23,13 @@ from rightlab.runtime.lease import Lease
 from rightlab.runtime.notebook import NOTEBOOK_CHAT
 from rightlab.runtime.services import Services, open_services
 from rightlab.runtime.state import OwnerState, clear_state, write_state
+from rightlab.runtime.wanted import unwant
 
 __all__ = ["AgentRuntime"]
 
 log = logging.getLogger(__name__)
+
+STOP_SECONDS = 1.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class AgentRuntime:
         self._clock = clock or SystemClock()
         self._live: _Live | None = None
         self._done: asyncio.Event | None = None
+        self._changing = asyncio.Lock()
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -68,10 +73,16 @@ class AgentRuntime:
         return self._live.services
 
     async def start(self) -> None:
-        """Take the lease and bring everything up, or leave nothing behind. Raises OwnedElsewhere, ConfigError,
-        StoreError, SandboxError, ClaudeError, ChannelError (a token the server refuses)."""
-        if self._live is not None:
-            return
+        """Take the lease and bring everything up, or leave nothing behind, also when cancelled.
+
+        What others take for "up" (state.json) is written once the channels have accepted us. Raises OwnedElsewhere,
+        ConfigError, StoreError, SandboxError, ClaudeError, ChannelError (a token the server refuses), NotAvailable.
+        """
+        async with self._changing:
+            if self._live is None:
+                await self._start()
+
+    async def _start(self) -> None:
         config = self.agent.config()
         lease = Lease.acquire(self.agent)
         services: Services | None = None
@@ -80,6 +91,7 @@ class AgentRuntime:
             since = iso(self._clock.now())
             control = None
             if not self._brief:
+                await services.connect()
                 control = await self._open_control(services, since)
             self._done = asyncio.Event()
             self._live = _Live(lease, services, control, since)
@@ -87,11 +99,11 @@ class AgentRuntime:
                 await services.begin()
         except BaseException:
             self._live = None
-            if services is not None:
-                with contextlib.suppress(Exception):
-                    await services.close()
             if not self._brief:
                 clear_state(self.agent)
+            if services is not None:
+                with contextlib.suppress(Exception):
+                    await services.close(STOP_SECONDS)
             lease.release()
             raise
         log.info("agent %s is up in %s", self.agent.name, self._host)
@@ -118,22 +130,29 @@ class AgentRuntime:
         )
         return control
 
-    async def stop(self) -> None:
-        """Stop everything, within 2 s (spec jupyter 0.4). What is unfinished is settled at the next start."""
+    async def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stop everything within ``seconds`` (spec jupyter 0.4). What is unfinished is settled at the next start."""
         live, self._live = self._live, None
         if live is None:
             return
+        deadline = self._clock.monotonic() + seconds
         try:
             if live.control is not None:
-                await live.control.stop()
                 clear_state(self.agent)
+                await live.control.stop(seconds / 4)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(live.services.close(), 1.6)
+                left = max(0.1, deadline - self._clock.monotonic())
+                await asyncio.wait_for(live.services.close(left), left)
         finally:
             live.lease.release()
             if self._done is not None:
                 self._done.set()
         log.info("agent %s is down", self.agent.name)
+
+    async def settled(self) -> None:
+        """Return once no start is under way."""
+        async with self._changing:
+            return
 
     async def wait_closed(self) -> None:
         """Return once the runtime has stopped, whoever asked for it."""
@@ -159,6 +178,7 @@ class AgentRuntime:
             "status": self._status,
             "ask": self._ask,
             "run_prompt": self._run_prompt,
+            "ping": self._ping,
             "wake": self._wake,
             "down": self._down,
         }
@@ -166,6 +186,9 @@ class AgentRuntime:
     async def handle(self, op: str, args: Mapping[str, Any]) -> Any:
         """Carry out one control operation for a caller in this process."""
         return await self._operations()[op](args)
+
+    async def _ping(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
 
     async def _status(self, args: Mapping[str, Any]) -> dict[str, Any]:
         return self.status()
@@ -208,6 +231,12 @@ class AgentRuntime:
         return {}
 
     async def _down(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        # Answer first, then stop: the answer travels over the socket that stop() closes.
-        asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(self.stop()))
+        unwant(self.agent)
+
+        async def stop_soon() -> None:
+            # Answer first, then stop: the answer travels over the socket that stop() closes.
+            await asyncio.sleep(0.05)
+            await self.stop()
+
+        self._stopping = asyncio.create_task(stop_soon(), name=f"stop {self.agent.name}")
         return {}

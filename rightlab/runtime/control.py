@@ -43,15 +43,15 @@ class ControlServer:
         sock = bind_unix(self._agent.control_socket, mode=0o600)
         self._server = await asyncio.start_unix_server(self._connected, sock=sock, limit=LIMIT)
 
-    async def stop(self) -> None:
-        """Close the socket; requests under way get half a second to send their answer."""
+    async def stop(self, seconds: float = 0.5) -> None:
+        """Close the socket; requests under way get ``seconds`` to send their answer."""
         if self._server is None:
             return
         self._server.close()
         mine = asyncio.current_task()
         waiting = {task for task in self._open if task is not mine}
         if waiting:
-            _, late = await asyncio.wait(waiting, timeout=0.5)
+            _, late = await asyncio.wait(waiting, timeout=seconds)
             for task in late:
                 task.cancel()
         self._agent.control_socket.unlink(missing_ok=True)
@@ -117,11 +117,15 @@ class ControlClient:
         line = json.dumps({"token": self._state.token, "op": op, "args": args}).encode() + b"\n"
         try:
             with connect_unix(self._agent.control_socket, timeout=5) as sock:
-                sock.sendall(line)
                 sock.settimeout(timeout)
+                sock.sendall(line)
                 answer = json.loads(b"".join(_read_line(sock)))
         except TimeoutError:
-            raise TimeoutError(f"no answer within {timeout:g} s; the work goes on") from None
+            waited = 5 if timeout is None else timeout
+            raise TimeoutError(
+                f"process {self._state.pid}, which runs {self._agent.name!r}, gave no answer within {waited:g} s;"
+                " what it was asked goes on"
+            ) from None
         except (OSError, ValueError) as error:
             raise RightlabError(
                 f"the owner of {self._agent.name!r} (process {self._state.pid}) does not answer ({error})",

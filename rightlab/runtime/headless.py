@@ -95,9 +95,14 @@ def _await_owner(agent: AgentHome, process: "subprocess.Popen[bytes]", failure: 
 def stop_owner(agent: AgentHome, timeout: float = 20.0) -> bool:
     """Stop whoever owns ``agent`` and wait until the lease is free; False when nobody did."""
     state = read_state(agent)
-    stopped = host.down(agent)
+    try:
+        stopped = host.down(agent)
+    except TimeoutError as error:
+        raise RightlabError(
+            str(error), fix=f"End it by hand: kill {state.pid}" if state is not None else None
+        ) from None
     _wait(lambda: not lease_is_held(agent), timeout, f"agent {agent.name!r} is still held")
-    if state is not None and state.host == "headless kernel" and state.pid != os.getpid():
+    if state is not None and state.host == host.HEADLESS and state.pid != os.getpid():
         _end_kernel(state, timeout=5)
         connection_file(agent).unlink(missing_ok=True)
     return stopped

@@ -96,16 +96,19 @@ class Services:
             return self.notebook
         return self.telegram
 
-    async def begin(self) -> None:
-        """Open the channels, settle what a crash left, start the scheduler.
+    async def connect(self) -> None:
+        """Open the channels; what they bring waits until :meth:`begin`.
 
         Raises ChannelError when Telegram refuses the token; an unreachable server is retried in the background.
         """
         self.outbox.recover()
-        asked = [row.id for row in self.inbox.pending("notebook")]
-        self.inbox.settle(asked, "ignored", "the cell that asked is gone")
         if self.telegram is not None:
             await self.telegram.start()
+
+    async def begin(self) -> None:
+        """Settle what a crash left, let messages in, start the scheduler."""
+        asked = [row.id for row in self.inbox.pending("notebook")]
+        self.inbox.settle(asked, "ignored", "the cell that asked is gone")
         self.spawn(self.deliverer.deliver_waiting(), name="delivery")
         for settling in await self.turns.recover(self.channel_of):
             self._keep(settling)
@@ -152,12 +155,12 @@ class Services:
             "warnings": (*self.config.warnings, *notes, *hub_warnings()),
         }
 
-    async def close(self) -> None:
+    async def close(self, seconds: float = 1.5) -> None:
         """Stop everything in reverse order. Nothing here is needed for a later start to be right."""
         for task in list(self.tasks):
             task.cancel()
         if self.tasks:
-            await asyncio.wait(list(self.tasks), timeout=0.5)
+            await asyncio.wait(list(self.tasks), timeout=seconds / 3)
         await self.closing.aclose()
 
 
@@ -170,7 +173,8 @@ async def open_services(agent: AgentHome, config: AgentConfig, clock: Clock, *, 
         fence = store.take_fence()
         store.close()
         store = Store.open(agent.db_path, role="writer", clock=clock, fence=fence)
-        stack.callback(store.close)
+        # Closing waits for the writer thread; the loop must not.
+        stack.push_async_callback(asyncio.to_thread, store.close)
         cli = find_cli()
         gateway = await _open_gateway(agent, config, clock, stack)
         aggregator = Aggregator(InvocationRegistry(), builtin_tools())

@@ -6,7 +6,9 @@ loop. The thread is a daemon so that the interpreter can always end: what must s
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -15,6 +17,11 @@ from rightlab.errors import RightlabError
 __all__ = ["HostThread", "host_thread"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("rightlab.host")
+# Python prints warnings of loggers that nobody handles to stderr, which in a kernel is the running cell.
+for _name in ("rightlab", "asyncio", "httpx", "httpcore", "telegram", "uvicorn", "mcp"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _lock = threading.Lock()
 _current: "HostThread | None" = None
@@ -34,6 +41,7 @@ class HostThread:
 
     def _main(self) -> None:
         loop = asyncio.new_event_loop()
+        loop.set_exception_handler(_log_unhandled)
         self._loop = loop
         loop.call_soon(self._ready.set)
         try:
@@ -69,18 +77,20 @@ class HostThread:
         if self.inside:
             work.close()
             raise RightlabError("a call that waits was made from the bot's own thread; await it instead")
-        future = self.submit(work)
+        return self.wait(self.submit(work), timeout)
+
+    def wait(self, future: "concurrent.futures.Future[T]", timeout: float | None = None) -> T:
+        """Wait for what :meth:`submit` gave; an interrupt or a timeout ends the wait alone."""
         # Short slices: a plain result() without a timeout cannot be interrupted on every platform.
-        waited = 0.0
+        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            step = 0.25 if timeout is None else min(0.25, timeout - waited)
+            left = 0.25 if deadline is None else min(0.25, deadline - time.monotonic())
             try:
-                return future.result(timeout=max(step, 0))
+                return future.result(timeout=max(left, 0))
             except concurrent.futures.TimeoutError:
                 if future.done():
                     raise
-                waited += step
-                if timeout is not None and waited >= timeout:
+                if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"no answer within {timeout:g} s; the work goes on") from None
 
     def call_soon(self, fn: Callable[..., object], *args: Any) -> None:
@@ -95,6 +105,12 @@ class HostThread:
         if self.alive:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout)
+
+
+def _log_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody awaited goes to the log; asyncio's own way is to print it, into whatever cell runs."""
+    error = context.get("exception")
+    log.error("%s", context.get("message"), exc_info=error if isinstance(error, BaseException) else None)
 
 
 def host_thread() -> HostThread:

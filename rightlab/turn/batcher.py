@@ -50,7 +50,7 @@ class Batcher:
         for worker in workers:
             worker.cancel()
         if workers:
-            await asyncio.wait(workers, timeout=2)
+            await asyncio.wait(workers, timeout=0.5)
         self._workers.clear()
         self._queues.clear()
 
