@@ -19,7 +19,11 @@
     │   └── TurnFailed             a turn that ended without a reply; .kind
     ├── GatewayError               the model gateway or its upstream
     ├── ChannelError               a channel (Telegram, notebook) that cannot talk
+    │   ├── SendRejected           conversation/: a part refused for good
+    │   ├── SendUncertain          conversation/: a part that may have arrived
+    │   └── SendLater              conversation/: a part to send again
     ├── RunError                   a cron run that could not be made, claimed or finished
+    │   └── KernelDied             cron/: the kernel of a run ended in a cell
     └── NotAvailable               comes with a later version
 """
 

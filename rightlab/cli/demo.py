@@ -23,7 +23,9 @@ def demo(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --once: print one JSON document.")] = False,
     no_browser: NoBrowser = False,
-    port: Annotated[int | None, typer.Option(metavar="N", help="JupyterLab's port.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="JupyterLab's port.")
+    ] = None,
 ) -> None:
     """A demo agent with a scripted model: no account, no token, nothing leaves this machine."""
     from rightlab.runtime.demo import prepare_demo, run_once
@@ -68,7 +70,9 @@ def lab(
         str | None, typer.Argument(metavar="[AGENT]", help="The agent the notebooks show.")
     ] = None,
     no_browser: NoBrowser = False,
-    port: Annotated[int | None, typer.Option(metavar="N", help="JupyterLab's port.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="JupyterLab's port.")
+    ] = None,
 ) -> None:
     """JupyterLab on your notebooks, with the kernel "rightlab" and the running agents to attach to."""
     from rightlab.runtime.jupyter import copy_notebooks, serve_lab

@@ -49,6 +49,8 @@ def ask(
         console.document({key: document[key] for key in (*keys, "model", "status", "error", "source")})
     elif not failed:
         console.line(turn.text or "(the agent chose to say nothing)")
+        if turn.source.startswith("scripted"):
+            console.note("(scripted model)")
     if failed:
         console.error(turn.error or "the turn failed")
         raise typer.Exit(1)

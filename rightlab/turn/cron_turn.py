@@ -9,11 +9,11 @@ from typing import Any
 from rightlab.claude import Notify, Silent, failure_of, parse_cron
 from rightlab.content import RichContent
 from rightlab.errors import TurnFailed
-from rightlab.html import Block, Details, Footer, Page, Paragraph, Table, duration, mimebundle, money, size
+from rightlab.html import Block, Details, Footer, Page, Paragraph, Table, duration, mimebundle, size
 from rightlab.prompt import PromptRegistry
 from rightlab.turn.invoke import InvocationPlan, Invoker, Outcome
 from rightlab.turn.locks import ScopeLocks
-from rightlab.turn.model import sections_table
+from rightlab.turn.model import cost_word, sections_table
 from rightlab.turn.ports import CallScope, PromptContext
 from rightlab.turn.runner import TurnSettings
 from rightlab.usage import Ledger, UsageRow
@@ -77,7 +77,7 @@ class CronTurn:
         facts = [
             f"{self.num_turns or 0} steps",
             duration(self.elapsed_ms),
-            f"cost {money(self.cost_usd)}",
+            cost_word(self.cost_usd, self.source),
             self.model or "",
         ]
         body: list[Block] = [Paragraph(self.text if self.kind == "notify" else f"Silent: {self.reason}")]
@@ -202,6 +202,7 @@ class CronTurns:
             model=(outcome.model if outcome is not None else None) or plan.model,
             prompt_sha256=plan.assembly.sha256,
             api_key_source=outcome.api_key_source if outcome is not None else None,
+            wall_elapsed_ms=outcome.elapsed_ms if outcome is not None else None,
             failure=failure,
             scripted=settings.scripted,
         )

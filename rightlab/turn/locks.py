@@ -1,4 +1,4 @@
-"""One turn at a time per conversation (spec agent-runtime 3.7), and a cap on live CLI processes (issue: fairness)."""
+"""One turn at a time per conversation (spec agent-runtime 3.7), and a cap on live CLI processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +8,10 @@ __all__ = ["ScopeLocks"]
 
 
 class ScopeLocks:
-    """A lock per (chat, thread), held for a whole turn, under one cap of ``slots`` turns at once.
+    """A lock per (chat, thread), held for a whole turn, and one cap of ``slots`` live processes.
 
-    Locks exist only while somebody holds or waits for them.
+    A turn holds its conversation while its reply waits for the platform, but no process slot: a chat that a flood
+    wait holds up keeps nobody else waiting. Locks exist only while somebody holds or waits for them.
     """
 
     def __init__(self, slots: int) -> None:
@@ -23,7 +24,7 @@ class ScopeLocks:
         lock, users = self._locks.get(scope, (asyncio.Lock(), 0))
         self._locks[scope] = (lock, users + 1)
         try:
-            async with lock, self._slots:
+            async with lock:
                 yield
         finally:
             lock, users = self._locks[scope]
@@ -34,6 +35,6 @@ class ScopeLocks:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """A place among the live processes without a conversation (a cron run has a session of its own)."""
+        """A place among the live processes, in order of asking."""
         async with self._slots:
             yield

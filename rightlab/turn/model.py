@@ -20,7 +20,7 @@ from rightlab.html import (
     tokens,
 )
 
-__all__ = ["Turn", "sections_table"]
+__all__ = ["Turn", "cost_word", "sections_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Turn:
         facts = [
             "" if self.num_turns is None else f"{self.num_turns} steps",
             duration(self.elapsed_ms),
-            "" if self.num_turns is None else f"cost {money(self.cost_usd)}",
+            "" if self.num_turns is None else cost_word(self.cost_usd, self.source),
             self.model or "",
         ]
         said: Block
@@ -100,6 +100,11 @@ class Turn:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return mimebundle(self, self.page(), include, exclude)
+
+
+def cost_word(cost_usd: float | None, source: str) -> str:
+    """``cost $0.01234``; with what a script only pretends to have cost marked as such."""
+    return f"cost {money(cost_usd)}" + (" (scripted)" if source.startswith("scripted") else "")
 
 
 def sections_table(sections: Sequence[Mapping[str, Any]], caption: str) -> Table:

@@ -121,8 +121,10 @@ class TurnRunner:
                 log.warning(
                     "turn %s is lost: %s", turn_id[:8], "it had begun to act" if acted else "cut twice"
                 )
+                self._record_cut(row)
                 return await self._fail(turn_id, batch, "lost", "lost", LOST if acted else STOPPED_AGAIN, 0)
             log.info("turn %s runs again: nothing had been done yet", turn_id[:8])
+            self._record_cut(row)
             if row["opened_session"] and row["session_id"]:
                 # The CLI refuses to create one session id twice, so a first call starts a new one.
                 self._sessions.deactivate(row["session_id"])
@@ -210,7 +212,8 @@ class TurnRunner:
             )
             await self._note_plan(turn_id, plan, batch)
             try:
-                outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
+                async with self._locks.slot():
+                    outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
             except TurnFailed as error:
                 self._record(turn_id, plan, None, settings, failure=error.kind)
                 raise
@@ -303,6 +306,23 @@ class TurnRunner:
             failure=failure,
             scripted=settings.scripted,
         )
+
+    def _record_cut(self, row: Row) -> None:
+        """The ledger row of an invocation that died with its process: it may have cost something, nobody knows what."""
+        if row["invocation_id"] is not None:
+            self._ledger.record(
+                None,
+                source="interactive",
+                chat_id=row["chat_id"],
+                thread_id=row["thread_id"],
+                session_uuid=row["session_id"],
+                turn_id=row["turn_id"],
+                invocation_id=row["invocation_id"],
+                model=row["model"],
+                prompt_sha256=row["prompt_sha256"],
+                failure="cut",
+                scripted=self._settings().scripted,
+            )
 
     async def _deliver(self, outbox_id: int) -> str:
         """Send the stored reply; the turn's status. What cannot be sent now waits in the outbox."""
