@@ -3,9 +3,9 @@
 Importing this room is cheap; ipywidgets comes with the first view.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rightlab.lazy import lazy_exports
 from rightlab.views.live import load, unload
 
 if TYPE_CHECKING:
@@ -33,25 +33,14 @@ __all__ = [
     "unload",
 ]
 
-_MODULES = {
-    "CallRows": "rows",
-    "Confirm": "confirm",
-    "FrameRows": "rows",
-    "HasPage": "view",
-    "RelationRows": "rows",
-    "Rows": "rows",
-    "StatusView": "status",
-    "TableView": "table",
-    "Throttle": "throttle",
-    "View": "view",
-    "close_all": "view",
-    "rows_of": "rows",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = getattr(import_module(f"rightlab.views.{_MODULES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'rightlab.views' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "confirm": ("Confirm",),
+        "rows": ("CallRows", "FrameRows", "RelationRows", "Rows", "rows_of"),
+        "status": ("StatusView",),
+        "table": ("TableView",),
+        "throttle": ("Throttle",),
+        "view": ("HasPage", "View", "close_all"),
+    },
+)

@@ -9,7 +9,7 @@ import ipywidgets
 from rightlab.clock import SystemClock, parse_iso
 from rightlab.errors import RightlabError, UsageError
 from rightlab.home import Allowlist
-from rightlab.html import Block, Code, Column, Details, Note, Page, Table, ago, clip, duration, money, size
+from rightlab.html import Block, Code, Column, Details, Note, Stack, Table, ago, clip, duration, money, size
 from rightlab.prompt.files import read_guest_file
 from rightlab.store import Store
 from rightlab.views.confirm import Confirm
@@ -40,7 +40,7 @@ class StatusView(View):
 
     def __init__(self, lab: "Lab") -> None:
         self._lab = lab
-        self._report: Page | None = None
+        self._report: Block = Stack()
         self.title = lab.name
         self._who = ipywidgets.Text(
             description="Telegram id",
@@ -83,8 +83,8 @@ class StatusView(View):
         return panel
 
     def blocks(self) -> Sequence[Block]:
-        parts: list[Block] = [self._lab.status().page(), self._turns(), self._identity(), self._allowlist()]
-        return [*parts, self._report] if self._report is not None else parts
+        # Doctor's place is there before it has run: a part that moved would fold what a person has opened.
+        return (self._lab.status().page(), self._report, self._turns(), self._identity(), self._allowlist())
 
     def fixtures(self) -> Sequence[ipywidgets.Widget]:
         return (self._people,)
@@ -112,7 +112,7 @@ class StatusView(View):
         return Table(
             [dict(row) for row in rows],
             [
-                Column("started_at", "last turns", format=lambda at: ago(parse_iso(str(at)), now)),
+                Column("started_at", "when", format=lambda at: ago(parse_iso(str(at)), now)),
                 Column("channel"),
                 Column("status"),
                 Column("num_turns", "steps"),
@@ -164,9 +164,10 @@ class StatusView(View):
         self.run(f"stopping {self._lab.name}", lambda: f"{self._lab.name} is {self._lab.down().state_word}.")
 
     def _doctor(self) -> None:
-        def check() -> str:
-            self._report = self._lab.doctor().page()
-            return self._report.sentence
+        def check() -> Block:
+            found = self._lab.doctor()
+            self._report = found.page()
+            return Note(found.page().sentence, kind="error" if found.failed else "good")
 
         self.run("checking what the agent needs", check)
 

@@ -138,11 +138,11 @@ class View:
         self._controls.children = (*self._controls.children, *controls)
         _answer_where_asked(self._controls)
 
-    def run(self, what: str, work: Callable[[], str | None]) -> bool:
+    def run(self, what: str, work: Callable[[], str | Block | None]) -> bool:
         """Do ``work`` in a thread of its own, so that no cell and no other control waits for it.
 
-        ``what`` is shown meanwhile; then the sentence ``work`` returns, or its error. False when something is being
-        done already.
+        ``what`` is shown meanwhile; then what ``work`` returns (a sentence that says it went well, or a block), or
+        its error. False when something is being done already.
         """
         with self._lock:
             if self._busy or self._closed:
@@ -152,10 +152,10 @@ class View:
         threading.Thread(target=self._work, args=(work,), name="rightlab-view", daemon=True).start()
         return True
 
-    def _work(self, work: Callable[[], str | None]) -> None:
+    def _work(self, work: Callable[[], str | Block | None]) -> None:
         try:
-            said = work()
-            outcome: Block | None = Note(said, kind="good") if said else None
+            found = work()
+            outcome = Note(found, kind="good") if isinstance(found, str) else found
         except Exception as error:
             outcome = _fault(error)
         with self._lock:

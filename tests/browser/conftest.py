@@ -38,12 +38,6 @@ CHROMIUM_ARGS = [
 ]
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
-QUIET = (
-    # What JupyterLab itself writes to the console on every page, with no code of ours in sight.
-    "Failed to load resource: the server responded with a status of 404",
-    "No provider for: ",
-)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -197,8 +191,8 @@ class Notebook:
     _errors: list[str] = field(default_factory=list)
 
     def console_errors(self) -> list[str]:
-        """What went wrong in the page, without the lines JupyterLab writes by itself."""
-        return [line for line in self._errors if not any(line.startswith(known) for known in QUIET)]
+        """What went wrong in the page, JupyterLab's own errors included: it makes none when all is well."""
+        return list(self._errors)
 
     def command(self, name: str, timeout: float = 60) -> None:
         """Run a JupyterLab command and wait until it has finished."""
@@ -231,6 +225,17 @@ class Notebook:
         return "\n".join(
             self.page.locator(".jp-Cell-outputArea").evaluate_all("all => all.map(one => one.innerHTML)")
         )
+
+    def violations(self) -> list[str]:
+        """What axe finds serious or worse in the outputs."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+        found = axe.run(self.page, context=".jp-Cell-outputArea").response["violations"]
+        return [
+            f"{one['id']}: {node['html'][:200]}"
+            for one in found
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"]
+        ]
 
     def screenshot(self, name: str, *, whole: bool = False) -> Path:
         """A picture in the folder of RIGHTLAB_SCREENSHOTS, else in the test's own; ``whole``: the notebook's full

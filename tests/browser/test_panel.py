@@ -57,6 +57,7 @@ def test_panel_starts_allows_examines_and_stops(demo: Any, server: Any, open_not
 
     panel.get_by_role("button", name="Doctor").click()
     panel.locator("caption", has_text="Checks").wait_for(timeout=90_000)
+    assert notebook.violations() == []
     notebook.screenshot("panel-light", whole=True)
 
     panel.get_by_role("button", name="Stop", exact=True).click()
@@ -84,6 +85,7 @@ def test_status_shows_one_live_panel_that_follows_a_turn_made_elsewhere(
 
     Lab(demo.agent).ask("Hello!", timeout=60)
     for at in (0, 1):
-        panels.nth(at).get_by_text("delivered").first.wait_for(timeout=15_000)
+        panels.nth(at).get_by_role("cell", name="delivered", exact=True).wait_for(timeout=15_000)
+    assert notebook.violations() == []
     notebook.screenshot("panel-dark")
     assert notebook.console_errors() == []

@@ -45,6 +45,7 @@ def _check(notebook: Any) -> None:
     assert table.locator("th[scope=row]").all_inner_texts() == ["base", "soul <script>alert(1)</script>"]
     assert "n = 2 \u00b7 source: scripted model" in notebook.outputs()[0]
     assert _contrast(page) >= 4.5
+    assert notebook.violations() == []
     assert notebook.console_errors() == []
     assert notebook.outside == []
 

@@ -61,7 +61,7 @@ def test_live_view_reads_well(lab_server: Any, open_notebook: Any, theme: str, w
     grid.locator("tbody tr").first.wait_for()
     assert grid.locator("tbody tr").count() == 50
     assert "rows 1\u201350 of 300" in grid.inner_text()
-    assert serious(page) == []
+    assert notebook.violations() == []
     assert notebook.console_errors() == []
     assert notebook.outside == []
     assert notebook.screenshot(f"view-{theme}-{width}").stat().st_size > 10_000
@@ -80,7 +80,7 @@ def test_untrusted_file_shows_the_static_form_and_a_trusted_one_the_widget(
     untrusted.wait_for("50 of 300 rows")
     assert untrusted.page.locator(".rightlab-view").count() == 0
     assert untrusted.page.locator(".jp-RenderedHTMLCommon table caption").count() == 2
-    assert serious(untrusted.page) == []
+    assert untrusted.violations() == []
     assert untrusted.console_errors() == []
     assert untrusted.outside == []
 
@@ -212,15 +212,3 @@ def test_ten_thousand_rows_are_visible_within_half_a_second(lab_server: Any, ope
 
 def focused(page: Any) -> str:
     return str(page.evaluate("() => document.activeElement.textContent.trim()"))
-
-
-def serious(page: Any) -> list[str]:
-    """What axe finds serious or worse in the outputs."""
-    sync_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = sync_playwright.Axe().run(page, context=".jp-Cell-outputArea").response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
-    ]
