@@ -159,7 +159,9 @@ done
 
 _INIT_TAIL = r"""
 if [[ $keep != '*' && -s $HOME/.right/env.local.sh && -r $HOME/.right/env.sh ]]; then
-  while IFS= read -r -d '' pair; do
+  # A process it left behind may hold the pipe open for ever.
+  SECONDS=0
+  while (( SECONDS < 8 )) && IFS= read -t 6 -r -d '' pair; do
     name=${pair%%=*} value=${pair#*=}
     [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
     case $name in
@@ -188,7 +190,7 @@ def init_script(bridges: Sequence[Bridge]) -> str:
     It opens the bridges, waits until each listens (or says in one line why not and exits with
     :data:`BRIDGE_FAILED`), takes over what the agent's own env file sets, tells the host through the
     descriptor READY_FD that it is about to start, and becomes ARGV. The env file runs in a shell of its own
-    with five seconds, so a broken one cannot keep the agent from being started, and it can change neither
+    with a few seconds, so a broken one cannot keep the agent from being started, and it can change neither
     the proxy nor the model's variables nor those the launch itself was given (KEEP: their names; ``*``: pass
     over the file).
     """

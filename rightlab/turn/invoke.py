@@ -128,7 +128,6 @@ class Invoker:
             prompt_file=prompt_file,
             argv=invocation.argv(self._folder.tool("claude")),
             cwd=self._folder.guest_root,
-            env_file=f"{self._folder.guest_root}/.right/env.sh",
         )
         make_dir(files, 0o700)
         atomic_write(files / "mcp.json", json.dumps(config), mode=0o600)

@@ -145,7 +145,16 @@ END""",
 
 
 @pytest.mark.parametrize(
-    "broken", ["exit 3", "if then", "kill -9 $$", "exec sleep 100", "unset PATH HOME", "set -e; false"]
+    "broken",
+    [
+        "exit 3",
+        "if then",
+        "kill -9 $$",
+        "exec sleep 100",
+        "unset PATH HOME",
+        "set -e; false",
+        "setsid sleep 100 >&10 & sleep 0.1",
+    ],
 )
 async def test_a_broken_env_file_does_not_keep_the_agent_from_starting(
     box: Sandbox, run: Any, broken: str
