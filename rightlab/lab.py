@@ -140,7 +140,11 @@ class Lab:
         sources: str | Sequence[str] | None = None,
         tz: str | None = None,
     ) -> "Costs":
-        """What the last ``days`` days and today cost, grouped ``by`` one or several of source, model, day, chat, cron."""
+        """What the last ``days`` whole days and today cost, with percentiles.
+
+        Grouped ``by`` one or several of source, model, day, chat and cron; ``sources`` keeps these sources only; days
+        are days in ``tz`` (default: the agent's zone). Raises UsageError, StoreError.
+        """
         from rightlab.runtime.costs import read_costs
 
         return read_costs(self._agent, days=days, by=by, sources=sources, tz=tz)
