@@ -6,6 +6,7 @@ would disturb the asyncio tests of other rooms.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import secrets
@@ -44,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class LabServer:
@@ -95,6 +99,7 @@ class LabServer:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         deadline = time.monotonic() + timeout
         while True:
@@ -179,6 +184,12 @@ class LabServer:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
         return path
+
+
+def _end_with_parent() -> None:
+    """A killed test run must not leave a server behind (Linux: PR_SET_PDEATHSIG)."""
+    if _LIBC is not None:
+        _LIBC.prctl(1, signal.SIGTERM)
 
 
 @dataclass
