@@ -9,7 +9,7 @@ from pathlib import Path
 from rightlab.errors import RightlabError
 from rightlab.home import AgentConfig, AgentHome, Allowlist
 
-__all__ = ["AllowlistWatch", "ConfigWatch"]
+__all__ = ["AllowlistWatch", "ConfigWatch", "CredentialWatch"]
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,36 @@ class AllowlistWatch:
                     "allowlist.yaml was edited and cannot be used; the last good one stays: %s", error
                 )
         return self._allowlist
+
+
+class CredentialWatch:
+    """Call it for the model's credential, None when there is none. It is looked up again when agent.yaml, secrets.json
+    or the file that agent.yaml names has changed; the gateway asks for every request.
+
+    Raises ConfigError when the place that agent.yaml names has none.
+    """
+
+    def __init__(self, agent: AgentHome) -> None:
+        self._agent = agent
+        self._stamp: list[object] | None = None
+        self._file: Path | None = None
+        self._value: str | None = None
+
+    def __call__(self) -> str | None:
+        if self._stamp is None or self._stamp != self._look():
+            config = self._agent.config()
+            named = config.gateway.credential.file
+            self._file = None if named is None else self._agent.root / Path(named).expanduser()
+            # Taken before the value: a change in between is seen at the next call.
+            stamp = self._look()
+            scripted = config.gateway.upstream.startswith("scripted:")
+            self._value = None if scripted else self._agent.model_credential()
+            self._stamp = stamp
+        return self._value
+
+    def _look(self) -> list[object]:
+        paths = [self._agent.config_path, self._agent.secrets_path, self._file]
+        return [None if path is None else _look(path) for path in paths]
 
 
 def _look(path: Path) -> tuple[int, int, int] | None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightlab.content import RichContent, text_parts
 from rightlab.cron import DeliveryResult, JobStore, Run, Scheduler, SubprocessLauncher, Target
-from rightlab.errors import ChannelError, NotAvailable
+from rightlab.errors import ChannelError
 from rightlab.runtime.environment import child_environment
 from rightlab.runtime.notebook import NOTEBOOK_CHAT
 
@@ -54,9 +54,7 @@ class CronDelivery:
 
 def open_scheduler(services: "Services") -> Scheduler:
     """The scheduler of ``services``; it runs once somebody awaits :meth:`Scheduler.run`."""
-    agent, executor = services.agent, services.config.cron.executor
-    if executor != "local":
-        raise NotAvailable(f"cron.executor: {executor}")
+    agent = services.agent
     return Scheduler(
         JobStore(services.store, services.clock, guest_dir=agent.guest_dir),
         clock=services.clock,

@@ -13,6 +13,7 @@ from rightlab.errors import RightlabError
 from rightlab.home import AgentConfig, AgentHome
 from rightlab.html import Column, Footer, Page, Table, mimebundle, plural, size
 from rightlab.runtime.hub import hub_fix, hub_warnings
+from rightlab.runtime.not_yet import not_yet
 
 __all__ = ["Finding", "Report", "examine"]
 
@@ -101,6 +102,9 @@ def _found(error: RightlabError) -> str:
 def _machine() -> Iterator[Finding]:
     yield _check("Claude Code", _cli, fix="python3 -m pip install 'rightlab[agent]'")
     yield _check("MCP library", _mcp, fix="python3 -m pip install 'rightlab[agent]'")
+    yield _check(
+        "memory", _memory, fix="Close what you do not need; a turn takes about 300 MB.", level="warn"
+    )
     yield _check("kernel rightlab", _kernelspec, fix="Install rightlab (not editable) into this environment.")
 
 
@@ -115,6 +119,16 @@ def _mcp() -> str:
     from importlib.metadata import version
 
     return version("mcp")
+
+
+def _memory() -> str | Finding:
+    found = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(found["MemAvailable"].split()[0]) * 1024
+    if free < 500_000_000:
+        return Finding(
+            "warn", "memory", f"only {size(free)} available", "A turn takes about 300 MB: close others."
+        )
+    return f"{size(free)} available"
 
 
 def _kernelspec() -> str:
@@ -135,6 +149,8 @@ def _agent(agent: AgentHome) -> Iterator[Finding]:
     if config is not None:
         for warning in config.warnings:
             yield Finding("warn", "agent.yaml", warning, "Remove the key from agent.yaml.")
+        for setting in not_yet(config):
+            yield Finding("fail", "agent.yaml", f"{setting}: not available yet", "Change it in agent.yaml.")
         if not config.warnings:
             yield Finding("pass", "agent.yaml", "reads well")
     yield _check("data.db", lambda: _database(agent), fix="Restore a backup of data.db.")
@@ -231,6 +247,10 @@ def _model(agent: AgentHome, config: AgentConfig) -> str | Finding:
     from urllib.parse import urlsplit
 
     upstream = config.gateway.upstream
+    if upstream == "direct" or upstream.startswith("replay:"):
+        return Finding(
+            "fail", "model", f"{upstream}: not available yet", "Change gateway.upstream in agent.yaml."
+        )
     if upstream.startswith("scripted:"):
         return f"scripted model ({upstream.removeprefix('scripted:')}): no account is used"
     url = urlsplit(upstream)
@@ -271,4 +291,31 @@ def _owner(agent: AgentHome) -> str:
     from rightlab.runtime import host
 
     status = host.owner_status(agent)
-    return "down" if status is None else f"up in {status['host']}, process {status['pid']}"
+    if status is None:
+        return "down"
+    return f"up in {status['host']}, process {status['pid']}; {_processes(int(status['pid']))}"
+
+
+def _processes(owner: int) -> str:
+    """The owner and everything it started: how many processes, how much memory they hold."""
+    parents: dict[int, list[tuple[int, int]]] = {}
+    page = os.sysconf("SC_PAGE_SIZE")
+    held = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended while we looked
+        pid, parent, memory = int(entry.name), int(fields[1]), int(fields[21]) * page
+        parents.setdefault(parent, []).append((pid, memory))
+        if pid == owner:
+            held = memory
+    count, waiting = 1, [owner]
+    while waiting:
+        for pid, memory in parents.get(waiting.pop(), ()):
+            count += 1
+            held += memory
+            waiting.append(pid)
+    return f"{plural(count, 'process', 'processes')}, {size(held)}"

@@ -17,9 +17,10 @@ from rightlab.errors import NotAvailable
 from rightlab.home import AgentConfig, AgentHome
 from rightlab.mcp import Aggregator, InvocationRegistry, builtin_tools
 from rightlab.runtime import logs
-from rightlab.runtime.config_watch import AllowlistWatch, ConfigWatch
+from rightlab.runtime.config_watch import AllowlistWatch, ConfigWatch, CredentialWatch
 from rightlab.runtime.cron_ports import open_scheduler, scheduler_status
 from rightlab.runtime.hub import hub_warnings
+from rightlab.runtime.not_yet import not_yet
 from rightlab.runtime.notebook import NOTEBOOK_CHAT, NotebookChannel
 from rightlab.runtime.prompts import agent_registry, prompt_context
 from rightlab.runtime.setup import notice_token
@@ -166,6 +167,8 @@ class Services:
 
 async def open_services(agent: AgentHome, config: AgentConfig, clock: Clock, *, brief: bool) -> Services:
     """Open every service of ``agent``; on failure what was opened is closed and the error passes."""
+    if missing := not_yet(config):
+        raise NotAvailable(missing[0])
     async with contextlib.AsyncExitStack() as stack:
         handler = logs.attach(agent)
         stack.callback(logs.detach, handler)
@@ -206,14 +209,12 @@ async def _open_gateway(
     agent: AgentHome, config: AgentConfig, clock: Clock, stack: contextlib.AsyncExitStack
 ) -> Gateway:
     upstream = config.gateway.upstream
-    if upstream == "direct":
-        raise NotAvailable("gateway.upstream: direct")
     if upstream.startswith("scripted:") and upstream != "scripted:builtin":
         script = Path(upstream.removeprefix("scripted:")).expanduser()
         upstream = f"scripted:{script if script.is_absolute() else agent.root / script}"
     gateway = Gateway(
         upstream=upstream,
-        credential=agent.model_credential,
+        credential=CredentialWatch(agent),
         recordings=agent.recordings_dir,
         clock=clock,
     )

@@ -6,10 +6,11 @@ from typing import Any
 
 from rightlab.clock import SystemClock, parse_iso
 from rightlab.errors import RightlabError
-from rightlab.home import AgentHome
+from rightlab.home import TELEGRAM_TOKEN, AgentHome
 from rightlab.html import Block, Footer, Note, Page, Pairs, ago, duration, mimebundle, money, plural
 from rightlab.runtime import host
 from rightlab.runtime.hub import hub_warnings
+from rightlab.runtime.not_yet import not_yet
 from rightlab.store import Store
 
 __all__ = ["Status", "read_status"]
@@ -110,39 +111,45 @@ class Status:
 
 def read_status(agent: AgentHome) -> Status:
     """The status of ``agent``. A broken agent.yaml or database is a ``problem``, not an exception."""
-    base: dict[str, Any] = {"agent": agent.name, "home": str(agent.home.path)}
-    try:
-        config = agent.config()
-        live = host.owner_status(agent)
-        base.update(
-            model=config.model,
-            sandbox=config.sandbox.mode,
-            gateway=config.gateway.upstream,
-            warnings=tuple(config.warnings),
-            onboarding=agent.is_bootstrapping,
-            channels=_configured_channels(agent),
-        )
-        base.update(_from_disk(agent))
-        if live is not None:
-            base.update({key: live[key] for key in live if key in _LIVE})
-        base["warnings"] = tuple(dict.fromkeys((*base["warnings"], *hub_warnings())))
-    except RightlabError as error:
-        base = {
-            "model": None,
-            "sandbox": "unknown",
-            "gateway": "unknown",
-            "up": False,
-            **base,
-            "problem": str(error),
-        }
-    return Status(**{"up": False, **base})
+    facts: dict[str, Any] = {
+        "agent": agent.name,
+        "home": str(agent.home.path),
+        "up": False,
+        "model": None,
+        "sandbox": "unknown",
+        "gateway": "unknown",
+        "warnings": (),
+        "onboarding": agent.is_bootstrapping,
+    }
+    # Each source on its own: a typing error in a file must not hide that the agent is running.
+    for source in (_from_config, _from_disk, _from_owner):
+        try:
+            facts.update(source(agent))
+        except (RightlabError, TimeoutError) as error:
+            facts.setdefault("problem", str(error))
+    facts["warnings"] = tuple(dict.fromkeys((*facts["warnings"], *hub_warnings())))
+    return Status(**facts)
 
 
 _LIVE = {"up", "since", "pid", "host", "channels", "crons", "sandbox", "gateway", "warnings"}
 
 
-def _configured_channels(agent: AgentHome) -> dict[str, Any]:
-    return {"telegram": {"state": "token set"}} if agent.telegram_token() else {}
+def _from_config(agent: AgentHome) -> dict[str, Any]:
+    config = agent.config()
+    named = config.telegram
+    token = named.token or named.token_file or named.token_env or agent.secrets().get(TELEGRAM_TOKEN)
+    return {
+        "model": config.model,
+        "sandbox": config.sandbox.mode,
+        "gateway": config.gateway.upstream,
+        "warnings": (*config.warnings, *(f"{setting}: not available yet" for setting in not_yet(config))),
+        "channels": {"telegram": {"state": "token set"}} if token else {},
+    }
+
+
+def _from_owner(agent: AgentHome) -> dict[str, Any]:
+    live = host.owner_status(agent)
+    return {} if live is None else {key: live[key] for key in live if key in _LIVE}
 
 
 def _from_disk(agent: AgentHome) -> dict[str, Any]:

@@ -374,3 +374,22 @@ def test_hubs_are_told_by_their_variables() -> None:
     assert "JupyterHub" in hub_warnings({"JUPYTERHUB_API_URL": "http://hub"})[0]
     assert "Binder" in hub_warnings({"BINDER_LAUNCH_HOST": "x", "JUPYTERHUB_USER": "y"})[0]
     assert not [name for name in HUB_VARIABLES if "TOKEN" in name or "SECRET" in name]
+
+
+def test_doctor_tells_memory_and_the_owners_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    from rightlab.runtime import doctor
+
+    found = doctor._memory()
+    assert isinstance(found, str)
+    assert found.endswith("available")
+    children = [subprocess.Popen(["sleep", "30"]) for _ in range(2)]
+    try:
+        words = doctor._processes(os.getpid())
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert int(words.split()[0]) >= 3
+    assert "MB" in words
