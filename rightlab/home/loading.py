@@ -15,7 +15,7 @@ from rightlab.home.yaml_files import edit, parse
 __all__ = ["load_config", "parse_config", "update_config"]
 
 _MOVED = {
-    "telegram_token": "It lives in secrets.json; put it there with `rightlab init AGENT --telegram-token`.",
+    "telegram_token": "Put it into secrets.json under this name (`rightlab init AGENT --telegram-token` does, too).",
     "secret": "Credentials live in secrets.json; remove this key.",
     "allowed_chat_ids": "Allow people and groups with `rightlab agent allow AGENT ID` (allowlist.yaml).",
 }
