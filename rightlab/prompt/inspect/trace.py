@@ -317,7 +317,7 @@ def locate(data: bytes, outline: Sequence[Listed]) -> tuple[Slice, ...]:
         start = _find(data, at, one)
         if start is not None:
             anchors.append((index, start))
-            at = start + one.size
+            at = start + one.size + len(SEPARATOR)
     slices: list[Slice] = []
     index = left = 0
     for found, start in [*anchors, (len(outline), len(data) + len(SEPARATOR))]:
