@@ -4,6 +4,8 @@ The only view that needs a front end of its own: ipywidgets has no table with he
 The script is a string, never a file: a file would be watched and leak (anywidget#929).
 """
 
+from typing import Any
+
 import anywidget
 from traitlets import Dict, Int, List, Unicode
 
@@ -136,7 +138,7 @@ class Grid(anywidget.AnyWidget):
     ``total`` -1 means unknown.
     """
 
-    _esm = Unicode(_SCRIPT).tag(sync=True)
+    _esm = Unicode().tag(sync=True)
     caption = Unicode().tag(sync=True)
     columns = List(Dict()).tag(sync=True)
     rows = List(List(Unicode())).tag(sync=True)
@@ -148,3 +150,7 @@ class Grid(anywidget.AnyWidget):
     select = Unicode("none").tag(sync=True)
     selected = List(Unicode()).tag(sync=True)
     notice = Unicode().tag(sync=True)
+
+    def __init__(self, **traits: Any) -> None:
+        # Not as the trait's default: state saved without defaults would come back without its script.
+        super().__init__(_esm=_SCRIPT, **traits)

@@ -203,8 +203,10 @@ class View:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of widget state as a notebook file would keep it."""
-        return sum(len(json.dumps(one.get_state(), default=str)) for one in _tree(self.widget))
+        """Bytes of widget state as a notebook file keeps it: without what is a widget's default."""
+        return sum(
+            len(json.dumps(one.get_state(drop_defaults=True), default=str)) for one in _tree(self.widget)
+        )
 
     def close(self) -> None:
         """Stop updates and free every widget of the view, in the kernel and in the page. Twice is fine."""

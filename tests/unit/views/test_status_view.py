@@ -9,8 +9,10 @@ import pytest
 
 from rightlab.home import AgentHome, Home
 from rightlab.home.writers import write_agent_owned
+from rightlab.html import Table
 from rightlab.lab import Lab
 from rightlab.views import StatusView
+from rightlab.views.status import IDENTITY_FILES
 
 
 @pytest.fixture
@@ -60,6 +62,17 @@ def test_shows_who_it_is_and_whether_it_lives(panel: StatusView) -> None:
     assert "<b>and</b>" not in html(panel)
     assert "4711" in shown
     assert panel.state_bytes < 100_000
+
+
+def test_huge_files_and_a_long_allowlist_keep_the_state_limit(panel: StatusView, agent: AgentHome) -> None:
+    for name in IDENTITY_FILES:
+        write_agent_owned(agent.guest_dir / name, "\U0001f600<&>" * 50_000)
+    users = "".join(f"  - {{id: {n}, label: '<person {n}>'}}\n" for n in range(1, 2_000))
+    agent.allowlist_path.write_text(f"version: 2\nusers:\n{users}groups: []\n")
+    panel._report = Table([["x" * 300] * 4] * 200, ["a", "b", "c", "d"], caption="Checks")
+    panel.refresh()
+    assert panel.state_bytes <= 100_000
+    assert "characters" in html(panel) or "Cut" in html(panel) or "limit" in html(panel)
 
 
 def test_files_of_the_guest_are_read_without_following_links(
