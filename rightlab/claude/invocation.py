@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 from rightlab.claude.policy import OutputFormat, caller_policy, denied_tools
@@ -20,9 +21,9 @@ class Invocation:
 
     ``session_id`` is the session to open, to resume (``resume``), or the new one of a fork (``fork_from``
     names the parent then). ``tools`` None leaves the CLI's own set, an empty one switches all off.
-    ``prompt_file``, ``mcp_config`` and ``debug_dir`` are paths as the CLI sees them. Times in seconds,
-    money in US dollars; ``max_budget_usd`` is checked by the CLI between requests only, so one request may
-    overshoot it.
+    ``prompt_file``, ``mcp_config`` and ``debug_dir`` are paths as the CLI sees them; ``files`` is the host
+    folder that this call alone is shown. Times in seconds, money in US dollars; ``max_budget_usd`` is checked
+    by the CLI between requests only, so one request may overshoot it.
     """
 
     caller: str
@@ -33,6 +34,7 @@ class Invocation:
     model: str | None = None
     prompt_file: str | None = None
     mcp_config: str | None = None
+    files: Path | None = None
     schema: Mapping[str, Any] | None = None
     allowed_tools: Sequence[str] = ()
     disallowed_tools: Sequence[str] = ()

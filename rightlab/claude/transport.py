@@ -32,10 +32,18 @@ _CHUNK = 256 * 1024
 
 
 class Launcher(Protocol):
-    """Starts a process where the agent may run; the child leads a process group of its own."""
+    """Starts a process where the agent may run; the child leads a process group of its own.
+
+    ``files`` is a host folder that only this child is to see.
+    """
 
     async def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        files: Path | None = None,
     ) -> asyncio.subprocess.Process: ...
 
 
@@ -93,7 +101,9 @@ class CliTransport:
         """
         argv = list(command) if command is not None else invocation.argv(self.cli_path)
         try:
-            process = await self.launcher.spawn(argv, env=self.env(invocation), cwd=self.cwd)
+            process = await self.launcher.spawn(
+                argv, env=self.env(invocation), cwd=self.cwd, files=invocation.files
+            )
         except OSError as error:
             raise ClaudeError(
                 f"Claude Code does not start: {error.strerror or error}",

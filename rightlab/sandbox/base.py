@@ -48,11 +48,14 @@ class Sandbox(Protocol):
         """The agent's folder as its processes see it: ``/sandbox``, or the host's path in mode ``none``."""
 
     @property
-    def shared_dir(self) -> Path:
-        """A host folder that the guest sees read-only at :attr:`shared_guest`."""
+    def files_dir(self) -> Path:
+        """The host folder for what single launches are shown; no launch sees the folder itself."""
 
-    @property
-    def shared_guest(self) -> str: ...
+    def files_at(self, files: Path) -> str:
+        """Where a launch with these ``files`` sees them."""
+
+    def scratch_at(self, files: Path) -> str:
+        """A folder a launch with these ``files`` may write to, which no other launch sees and nobody keeps."""
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -73,12 +76,18 @@ class Sandbox(Protocol):
         """The base URL inside of a service (``gateway``, ``mcp``). Raises SandboxError: there is none."""
 
     async def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        files: Path | None = None,
     ) -> asyncio.subprocess.Process:
         """Start ``argv`` inside, in a session of its own, with pipes for stdin, stdout and stderr.
 
         Returns when the way to the services is open and the program is being started. Killing the returned
         process (or its group) kills everything it started. ``cwd`` is a path inside; default the guest root.
+        ``files`` is a host folder shown read-only to this launch alone, at ``files_at(files)``.
 
         Raises:
             SandboxError: the sandbox is down, with a diagnosis; nothing was run anywhere else.

@@ -14,6 +14,7 @@ from rightlab.sandbox.base import Check, Health
 from rightlab.sandbox.diagnosis import INSTALL, diagnose
 from rightlab.sandbox.egress import EgressProxy
 from rightlab.sandbox.guest import (
+    FILES,
     GUEST_ROOT,
     PREPARE,
     RUN,
@@ -48,7 +49,7 @@ class BwrapSandbox:
         self,
         *,
         root: Path,
-        shared: Path,
+        files_dir: Path,
         services: Mapping[str, Path],
         tools: Mapping[str, Path],
         proxy: EgressProxy,
@@ -59,7 +60,7 @@ class BwrapSandbox:
         if missing:
             raise SandboxError(f"no sandbox: {' and '.join(missing)} not found", fix=INSTALL)
         self._bwrap = str(shutil.which("bwrap"))
-        self._root_path, self._shared_path = root, shared
+        self._root_path, self._files_dir = root, files_dir
         self._tools = {name: real_file(name, path) for name, path in tools.items()}
         self._proxy = proxy
         self._sockets = {**services, "egress": proxy.path}
@@ -80,11 +81,16 @@ class BwrapSandbox:
     mode = "bwrap"
     note: str | None = None
     guest_root = GUEST_ROOT
-    shared_guest = f"{RUN}/shared"
 
     @property
-    def shared_dir(self) -> Path:
-        return self._shared_path
+    def files_dir(self) -> Path:
+        return self._files_dir
+
+    def files_at(self, files: Path) -> str:
+        return FILES
+
+    def scratch_at(self, files: Path) -> str:
+        return "/tmp"
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -110,9 +116,14 @@ class BwrapSandbox:
         raise SandboxError(f"the sandbox was opened without the service {name!r}")
 
     async def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        files: Path | None = None,
     ) -> asyncio.subprocess.Process:
-        return await self._spawn(argv, env=env, cwd=cwd, keep=" ".join(env))
+        return await self._spawn(argv, env=env, cwd=cwd, keep=" ".join(env), shown=files)
 
     async def prepare(self) -> None:
         """Make the agent's folders and its env file, from inside. Raises SandboxError: it does not start."""
@@ -159,14 +170,21 @@ class BwrapSandbox:
         return output.decode("utf-8", "replace")
 
     async def _spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, keep: str
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None,
+        keep: str,
+        shown: Path | None = None,
     ) -> asyncio.subprocess.Process:
         if self._closed:
             raise SandboxError("the sandbox is closed", where=self._root_path)
         if not argv:
             raise SandboxError("nothing to start in the sandbox")
         root = real_directory(self._root_path, "the agent's folder")
-        shared = real_directory(self._shared_path, "the shared folder")
+        if shown is not None:
+            shown = real_directory(shown, "the folder of the launch's files")
         for name, path in self._sockets.items():
             if not path.is_socket():
                 raise SandboxError(f"the {name} socket is not there", where=path, fix="Restart the agent.")
@@ -178,7 +196,7 @@ class BwrapSandbox:
                 system=self._system,
                 files=files,
                 root=root,
-                shared=shared,
+                shown=shown,
                 sockets={name: path.resolve() for name, path in self._sockets.items()},
                 tools=self._tools,
                 options=self._options,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "BRIDGE_FAILED",
+    "FILES",
     "GUEST_ROOT",
     "PREPARE",
     "RUN",
@@ -25,7 +26,9 @@ __all__ = [
 
 GUEST_ROOT = "/sandbox"
 RUN = "/run/right"
-"""Where sockets, tools and the shared folder are inside."""
+"""Where sockets, tools and the files of a launch are inside."""
+FILES = f"{RUN}/files"
+"""The files of this launch."""
 
 BRIDGE_FAILED = 97
 """Exit code of a launch whose way to a service could not be opened."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rightlab.errors import SandboxError
-from rightlab.sandbox.guest import GUEST_ROOT, RUN
+from rightlab.sandbox.guest import FILES, GUEST_ROOT, RUN
 
 __all__ = ["OWN_PLACES", "real_directory", "real_file", "sandbox_args", "system_args"]
 
@@ -113,15 +113,15 @@ def sandbox_args(
     system: Sequence[str],
     files: Mapping[str, int],
     root: Path,
-    shared: Path,
     sockets: Mapping[str, Path],
     tools: Mapping[str, Path],
     options: str,
+    shown: Path | None = None,
 ) -> list[str]:
     """bwrap's options, up to the environment. ``files``: path inside -> descriptor holding its bytes.
 
     ``options`` is what ``bwrap --help`` says: limits of memory file systems and a ban on further user
-    namespaces are set where it has them.
+    namespaces are set where it has them. ``shown`` is the folder of this launch's own files.
     """
     _clear_of_system(root)
 
@@ -144,7 +144,7 @@ def sandbox_args(
         *("--perms", "1777", *size(4096), "--tmpfs", "/tmp"),
         *("--tmpfs", "/run", *size(1), "--tmpfs", "/run/bridge", "--dir", f"{RUN}/bin"),
         *("--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"),
-        *("--ro-bind", str(shared), f"{RUN}/shared"),
+        *(("--ro-bind", str(shown), FILES) if shown is not None else ()),
     ]
     for name, path in sockets.items():
         args += ["--ro-bind", str(path), f"{RUN}/{name}.sock"]

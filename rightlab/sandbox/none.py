@@ -25,7 +25,7 @@ class NoSandbox:
         self,
         *,
         root: Path,
-        shared: Path,
+        files_dir: Path,
         service_urls: Mapping[str, str],
         tools: Mapping[str, Path],
         note: str | None = None,
@@ -35,7 +35,7 @@ class NoSandbox:
             raise SandboxError("bash not found", fix="Install bash.")
         self._bash = bash
         self._root = real_directory(root, "the agent's folder")
-        self._shared = real_directory(shared, "the shared folder")
+        self._files_dir = real_directory(files_dir, "the folder for the files of launches")
         self._urls = dict(service_urls)
         self._tools = {name: real_file(name, path) for name, path in tools.items()}
         self._env = guest_env(
@@ -60,12 +60,14 @@ class NoSandbox:
         return str(self._root)
 
     @property
-    def shared_dir(self) -> Path:
-        return self._shared
+    def files_dir(self) -> Path:
+        return self._files_dir
 
-    @property
-    def shared_guest(self) -> str:
-        return str(self._shared)
+    def files_at(self, files: Path) -> str:
+        return str(files)
+
+    def scratch_at(self, files: Path) -> str:
+        return str(files)
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -90,7 +92,12 @@ class NoSandbox:
         return self._urls[name]
 
     async def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        files: Path | None = None,
     ) -> asyncio.subprocess.Process:
         return await self._spawn(argv, env=env, cwd=cwd, keep=" ".join(env))
 

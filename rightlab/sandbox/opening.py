@@ -43,7 +43,7 @@ async def open_sandbox(
     Args:
         mode: ``auto`` (bwrap, or an error that says what is missing), ``bwrap`` or ``none`` (on the host).
         root: The agent's folder on the host, made if missing; the guest's ``/sandbox``. Never deleted.
-        run_dir: A host folder for what lives as long as the runtime; the guest sees of it only ``shared``.
+        run_dir: A host folder for what lives as long as the runtime; a launch sees of it only its own files.
         services: Name -> unix socket of what the guest may call (``gateway``, ``mcp``).
         service_urls: Name -> loopback URL of the same for mode ``none``.
         network_policy: ``permissive`` (any public address) or ``restrictive`` (only ``model_hosts``).
@@ -63,19 +63,21 @@ async def open_sandbox(
         raise NotAvailable(f"sandbox: {mode}")
     policy = EgressPolicy(network_policy, tuple(model_hosts))
     make_dir(root)
-    shared = make_dir(run_dir / "shared")
+    files_dir = make_dir(run_dir / "files", 0o700)
     tools = dict(tools or {})
     note = None
     if mode != "none":
         try:
             return await _open_bwrap(
-                root, run_dir, shared, dict(services or {}), tools, policy, log, agent, resolver, connector
+                root, run_dir, files_dir, dict(services or {}), tools, policy, log, agent, resolver, connector
             )
         except SandboxError as error:
             if mode != "auto" or not allow_none:
                 raise
             note = f"No sandbox: the agent runs unconfined on this machine. {error}"
-    bare = NoSandbox(root=root, shared=shared, service_urls=dict(service_urls or {}), tools=tools, note=note)
+    bare = NoSandbox(
+        root=root, files_dir=files_dir, service_urls=dict(service_urls or {}), tools=tools, note=note
+    )
     try:
         await bare.prepare()
     except BaseException:
@@ -87,7 +89,7 @@ async def open_sandbox(
 async def _open_bwrap(
     root: Path,
     run_dir: Path,
-    shared: Path,
+    files_dir: Path,
     services: dict[str, Path],
     tools: dict[str, Path],
     policy: EgressPolicy,
@@ -106,7 +108,7 @@ async def _open_bwrap(
         resolver=resolver,
         connector=connector,
     )
-    sandbox = BwrapSandbox(root=root, shared=shared, services=services, tools=tools, proxy=proxy)
+    sandbox = BwrapSandbox(root=root, files_dir=files_dir, services=services, tools=tools, proxy=proxy)
     try:
         await proxy.start()
         await sandbox.prepare()

@@ -1,8 +1,9 @@
 """One invocation from assembly to result: the shared middle of every kind of turn.
 
-The host writes two files into a folder that is read-only inside the sandbox, named after the invocation: the guest
-script (prompt assembly, then the CLI) and the MCP configuration. The script writes the prompt file in the guest and
-starts the CLI; the message goes on stdin. Both files are removed when the invocation ends.
+The host writes two files into a folder that only this invocation's process sees, read-only: the guest script (prompt
+assembly, then the CLI) and the MCP configuration with the bearer that lets it act for its chat. The script writes the
+prompt file where it ends with the process and starts the CLI; the message goes on stdin. Nothing of it is left when the
+invocation ends.
 """
 
 import json
@@ -32,10 +33,11 @@ class GuestFolder(Protocol):
     def guest_root(self) -> str: ...
 
     @property
-    def shared_dir(self) -> Path: ...
+    def files_dir(self) -> Path: ...
 
-    @property
-    def shared_guest(self) -> str: ...
+    def files_at(self, files: Path) -> str: ...
+
+    def scratch_at(self, files: Path) -> str: ...
 
     def tool(self, name: str) -> str: ...
 
@@ -94,7 +96,7 @@ class Invoker:
         Raises :class:`TurnFailed` when the CLI gives none, SandboxError or ClaudeError when it does not start.
         """
         invocation_id = plan.scope.invocation_id
-        files = self._folder.shared_dir / "inv" / invocation_id
+        files = self._folder.files_dir / invocation_id
         try:
             command, invocation = self._prepare(plan, files, channel)
             stream = self._transport.run(invocation, stdin=plan.stdin, command=command)
@@ -106,14 +108,15 @@ class Invoker:
     def _prepare(
         self, plan: InvocationPlan, files: Path, channel: Channel | None
     ) -> tuple[list[str], Invocation]:
-        guest_files = f"{self._folder.shared_guest}/inv/{plan.scope.invocation_id}"
-        prompt_file = f"{self._folder.guest_root}/.right/prompt/{plan.session_id}.md"
+        guest_files = self._folder.files_at(files)
+        prompt_file = f"{self._folder.scratch_at(files)}/prompt.md"
         config = self._tools.open(plan.scope, channel=channel)
         fields: dict[str, Any] = {
             "session_id": plan.session_id,
             "resume": plan.resume,
             "prompt_file": prompt_file,
             "mcp_config": f"{guest_files}/mcp.json",
+            "files": files,
             "debug": plan.debug,
             "debug_dir": f"{self._folder.guest_root}/.claude/logs",
         }

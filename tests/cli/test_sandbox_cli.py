@@ -62,14 +62,17 @@ class Lab:
 
     async def turn(self, text: str) -> list[Any]:
         invocation_id = f"inv-{uuid.uuid4().hex[:8]}"
-        config = self.sandbox.shared_dir / f"{invocation_id}.json"
-        config.write_text(json.dumps(self.aggregator.client_config(invocation_id, self.sandbox.url("mcp"))))
+        files = self.sandbox.files_dir / invocation_id
+        files.mkdir()
+        config = self.aggregator.client_config(invocation_id, self.sandbox.url("mcp"))
+        (files / "mcp.json").write_text(json.dumps(config))
         invocation = Invocation(
             caller="worker",
             invocation_id=invocation_id,
             session_id=str(uuid.uuid4()),
             model="sonnet",
-            mcp_config=f"{self.sandbox.shared_guest}/{config.name}",
+            mcp_config=f"{self.sandbox.files_at(files)}/mcp.json",
+            files=files,
             tools=("Bash",),
             allowed_tools=("Bash", "mcp__right__*"),
             debug_dir=f"{self.sandbox.guest_root}/.claude/logs",

@@ -15,9 +15,15 @@ class LocalLauncher:
     def __init__(self) -> None:
         self.processes: list[asyncio.subprocess.Process] = []
         self.environments: list[dict[str, str]] = []
+        self.files: list[Path | None] = []
 
     async def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        files: Path | None = None,
     ) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
@@ -25,6 +31,7 @@ class LocalLauncher:
         )
         self.processes.append(process)
         self.environments.append(dict(env))
+        self.files.append(files)
         return process
 
 

@@ -256,10 +256,23 @@ async def test_a_plain_text_run(child: Any, make_program: Any) -> None:
         await child.run(make_program("print('sorry')", "sys.exit(1)"), output_format="text")
 
 
+async def test_the_launcher_is_told_what_this_call_alone_may_see(
+    child: Any, make_program: Any, tmp_path: Path
+) -> None:
+    await child.run(make_program("end('done')"), files=tmp_path)
+    await child.run(make_program("end('done')"))
+    assert child.launcher.files == [tmp_path, None]
+
+
 async def test_a_launcher_that_cannot_start_anything(child: Any) -> None:
     class Broken:
         async def spawn(
-            self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None = None
+            self,
+            argv: Sequence[str],
+            *,
+            env: Mapping[str, str],
+            cwd: str | None = None,
+            files: Path | None = None,
         ) -> asyncio.subprocess.Process:
             raise FileNotFoundError(2, "No such file or directory")
 

@@ -510,7 +510,7 @@ async def test_modes(opening: Any) -> None:
         await opening(network_policy="open")
 
 
-async def test_a_home_below_usr_is_refused(tmp_path: Path) -> None:
+async def test_a_home_below_usr_is_refused() -> None:
     from rightlab.sandbox.mounts import sandbox_args
 
     with pytest.raises(SandboxError, match="which every sandbox can read"):
@@ -518,7 +518,6 @@ async def test_a_home_below_usr_is_refused(tmp_path: Path) -> None:
             system=(),
             files={},
             root=Path("/usr/local/home"),
-            shared=tmp_path,
             sockets={},
             tools={},
             options="",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rightlab.errors import SandboxError
 from rightlab.sandbox import Sandbox
 
 pytestmark = pytest.mark.sandbox
@@ -108,8 +109,6 @@ async def test_pain_headlong_72_planted_symlinks_lead_nowhere(opening: Any, run:
 
 
 async def test_a_root_that_is_a_symlink_is_refused(opening: Any, tmp_path: Path) -> None:
-    from rightlab.errors import SandboxError
-
     target = tmp_path / "elsewhere"
     target.mkdir()
     (tmp_path / "agents" / "alice").mkdir(parents=True)
@@ -122,7 +121,7 @@ async def test_a_root_that_is_a_symlink_is_refused(opening: Any, tmp_path: Path)
 async def test_only_the_agents_folder_is_writable(box: Sandbox, run: Any, tmp_path: Path) -> None:
     name = f"rightlab-{secrets.token_hex(6)}"
     places = "/ /usr /usr/bin /usr/local /etc /etc/ssl/certs /bin /lib /proc /dev"
-    places += " /run /run/right /run/right/shared /run/right/bin"
+    places += " /run /run/right /run/right/files /run/right/bin"
     ran = await run(
         box, f"for d in {places}; do (: >$d/{name}) 2>/dev/null && echo $d; done; : >/sandbox/{name}"
     )
@@ -312,19 +311,50 @@ async def test_vsock_does_not_lead_to_the_hypervisor(box: Sandbox, run: Any) -> 
     assert ran.out.split() == ["Seccomp:", "2"]
 
 
-async def test_the_shared_folder_is_seen_and_read_only(box: Sandbox, run: Any) -> None:
-    (box.shared_dir / "script.sh").write_text("echo shared")
-    ran = await run(box, f"bash {box.shared_guest}/script.sh; echo x >{box.shared_guest}/script.sh")
-    assert ran.out == "shared\n"
-    assert "Read-only" in ran.err
-    assert [path.name for path in box.shared_dir.parent.iterdir() if path.name == "shared"] == ["shared"]
+async def test_a_launch_sees_its_own_files_alone_and_read_only(box: Sandbox, run: Any) -> None:
+    """Another invocation's folder holds the bearer that acts for another chat."""
+    for name in ("one", "two"):
+        (box.files_dir / name).mkdir()
+        (box.files_dir / name / "script.sh").write_text(f"echo {name}")
+    for name in ("one", "two"):
+        files = box.files_dir / name
+        at = box.files_at(files)
+        ran = await run(box, f"bash {at}/script.sh; echo x >{at}/script.sh; ls -A {at} {at}/..", files=files)
+        assert ran.out.split() == [
+            name,
+            "/run/right/files:",
+            "script.sh",
+            "/run/right/files/..:",
+            "bin",
+            "egress.sock",
+            "files",
+            "init",
+        ]
+        assert "Read-only" in ran.err
+    other = await run(box, "ls -A /run/right/files; grep -rs 'echo one' /run /tmp /sandbox")
+    assert other.out == ""
+    (box.files_dir / "link").symlink_to("/etc")
+    with pytest.raises(SandboxError, match="symlink"):
+        await run(box, "true", files=box.files_dir / "link")
+
+
+async def test_the_scratch_place_ends_with_its_launch(box: Sandbox, run: Any) -> None:
+    files = box.files_dir / "one"
+    files.mkdir()
+    note = f"{box.scratch_at(files)}/prompt.md"
+    assert (await run(box, f"echo mine >{note}; cat {note}", files=files)).out == "mine\n"
+    assert (await run(box, f"cat {note}", files=files)).code != 0
 
 
 async def test_the_runtimes_own_files_are_out_of_sight(box: Sandbox, run: Any) -> None:
-    """state.json and the control socket lie beside the shared folder on the host."""
-    (box.shared_dir.parent / "state.json").write_text("tokens")
+    """state.json and the control socket lie beside the folder of the launches' files on the host."""
+    (box.files_dir.parent / "state.json").write_text("tokens")
+    files = box.files_dir / "one"
+    files.mkdir()
     ran = await run(
-        box, "ls -A /run/right /run/right/bin; cat /run/right/state.json /run/right/shared/../state.json"
+        box,
+        "ls -A /run/right /run/right/bin; cat /run/right/state.json /run/right/files/../../state.json",
+        files=files,
     )
     assert "tokens" not in ran.out
-    assert ran.out.split() == ["/run/right:", "bin", "egress.sock", "init", "shared", "/run/right/bin:"]
+    assert ran.out.split() == ["/run/right:", "bin", "egress.sock", "files", "init", "/run/right/bin:"]

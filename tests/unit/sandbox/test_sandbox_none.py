@@ -22,7 +22,9 @@ async def test_the_same_doors(opening: Any, run: Any, tmp_path: Path) -> None:
     assert (box.mode, box.note, box.guest_root) == ("none", None, str(root))
     assert box.url("gateway") == "http://127.0.0.1:5"
     assert box.tool("true") == str(Path("/bin/true").resolve())
-    assert box.shared_guest == str(box.shared_dir)
+    assert (
+        box.files_at(box.files_dir / "a") == box.scratch_at(box.files_dir / "a") == str(box.files_dir / "a")
+    )
     assert box.config_dir == f"{root}/.claude"
     ran = await run(box, "pwd; echo $HOME; ls -A")
     assert ran.out.split() == [str(root), str(root), ".bashrc", ".claude", ".local", ".npm", ".right"]

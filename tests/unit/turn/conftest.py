@@ -80,9 +80,14 @@ class FakeTools:
 
 @dataclass
 class FakeFolder:
-    shared_dir: Path
+    files_dir: Path
     guest_root: str = "/sandbox"
-    shared_guest: str = "/shared"
+
+    def files_at(self, files: Path) -> str:
+        return "/files"
+
+    def scratch_at(self, files: Path) -> str:
+        return "/scratch"
 
     def tool(self, name: str) -> str:
         return f"/tools/{name}"
@@ -125,7 +130,7 @@ class Desk:
             ledger=self.ledger,
             registry=self.registry,
             context=lambda **_: {},
-            invoker=Invoker(self.transport, FakeFolder(self.folder / "shared"), self.tools),
+            invoker=Invoker(self.transport, FakeFolder(self.folder / "files"), self.tools),
             settings=lambda: TurnSettings(
                 agent="test", model="sonnet", debug=False, source="scripted", scripted=True
             ),

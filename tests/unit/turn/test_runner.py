@@ -176,7 +176,11 @@ async def test_the_files_of_an_invocation_are_gone_when_it_has_ended(desk) -> No
     seen: list[list[str]] = []
 
     def script(call: Any) -> str:
-        folder = desk.folder / "shared" / "inv" / call.invocation.invocation_id
+        folder = desk.folder / "files" / call.invocation.invocation_id
+        assert call.invocation.files == folder
+        assert call.invocation.mcp_config == "/files/mcp.json"
+        assert call.invocation.prompt_file == "/scratch/prompt.md"
+        assert call.command == ("/bin/sh", "/files/run.sh")
         seen.append(sorted(os.listdir(folder)))
         assert (folder / "mcp.json").stat().st_mode & 0o777 == 0o600
         assert desk.tools.open_now == {call.invocation.invocation_id}
@@ -185,7 +189,7 @@ async def test_the_files_of_an_invocation_are_gone_when_it_has_ended(desk) -> No
     desk.restart(script)
     await desk.run(desk.message())
     assert seen == [["mcp.json", "run.sh"]]
-    assert os.listdir(desk.folder / "shared" / "inv") == []
+    assert os.listdir(desk.folder / "files") == []
     assert desk.tools.open_now == set()
     assert [(scope.kind, scope.chat_id) for scope in desk.tools.opened] == [("foreground", 7)]
 
