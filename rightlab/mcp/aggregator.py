@@ -1,11 +1,13 @@
 """The MCP server of one agent (design 3, spec agent-runtime 8.1): the official SDK over streamable HTTP.
 
-Every request must carry the agent's own bearer (401 otherwise) and names its invocation in
-``X-Right-Invocation``. Each exchange stands alone (no MCP session to lose), so a restart of the runtime
-breaks no client.
+Every request names its invocation in ``X-Right-Invocation`` and must carry the bearer of exactly that
+invocation (401 otherwise), so knowing another one's id is worth nothing. Each exchange stands alone (no MCP
+session to lose), so a restart of the runtime breaks no client.
 """
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -39,7 +41,8 @@ class Aggregator:
     """Serves ``tools`` to one agent's invocations.
 
     ``registry`` decides what a call acts for; ``tools`` is the table (:func:`rightlab.mcp.builtin_tools`).
-    ``bearer`` is made new unless given.
+    ``bearer`` is the agent's own, made new unless given. It never leaves the host: it is taken without an
+    invocation only, and each invocation's bearer is derived from it.
     """
 
     def __init__(
@@ -61,12 +64,25 @@ class Aggregator:
         """The words for the model that go with the tools, generated from the table."""
         return instructions(self.tools)
 
+    def bearer_of(self, invocation_id: str | None) -> str:
+        """The bearer of one invocation; of None the agent's own, for callers on the host without a scope."""
+        if invocation_id is None:
+            return self.bearer
+        digest = hmac.new(self.bearer.encode(), invocation_id.encode(), hashlib.sha256)
+        return f"right-{digest.hexdigest()}"
+
     def client_config(self, invocation_id: str, base_url: str) -> dict[str, Any]:
-        """The ``--mcp-config`` document for one invocation that reaches this server at ``base_url``."""
+        """The ``--mcp-config`` document for one invocation that reaches this server at ``base_url``.
+
+        It holds what lets its reader act for this invocation: show it to that invocation alone.
+        """
         server = {
             "type": "http",
             "url": base_url.rstrip("/") + MCP_PATH,
-            "headers": {"Authorization": f"Bearer {self.bearer}", INVOCATION_HEADER: invocation_id},
+            "headers": {
+                "Authorization": f"Bearer {self.bearer_of(invocation_id)}",
+                INVOCATION_HEADER: invocation_id,
+            },
         }
         return {"mcpServers": {SERVER_NAME: server}}
 
@@ -115,7 +131,7 @@ class Aggregator:
 
                 raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name}")
             request = getattr(context, "request", None)
-            invocation = request.headers.get(INVOCATION_HEADER) if request is not None else None
+            invocation = _invocation(request.scope) if request is not None else None
             answer = await self.call(tool, params.arguments or {}, invocation)
             failed = isinstance(answer, Failure)
             document = answer.to_json() if isinstance(answer, Failure) else dict(answer)
@@ -164,11 +180,17 @@ class Aggregator:
             await _plain(send, 404, b"Not Found")
             return
         given = (header(scope, b"authorization") or "").removeprefix("Bearer ").strip()
-        if not secrets.compare_digest(given.encode("latin-1"), self.bearer.encode()):
+        wanted = self.bearer_of(_invocation(scope))
+        if not secrets.compare_digest(given.encode("latin-1"), wanted.encode()):
             await _plain(send, 401, b"Unauthorized", (b"www-authenticate", b"Bearer"))
             return
         assert self._manager is not None
         await self._manager.handle_request(scope, receive, send)
+
+
+def _invocation(scope: HttpScope) -> str | None:
+    """The invocation a request names: the one reading for the door and for the tools behind it."""
+    return header(scope, INVOCATION_HEADER.lower().encode())
 
 
 async def _plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

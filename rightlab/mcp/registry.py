@@ -1,7 +1,8 @@
 """Which invocation may act for which chat (spec agent-runtime 8.1): the only place a scope comes from.
 
-The CLI sends ``X-Right-Invocation`` with every MCP request; the tools take chat, thread and session from the
-entry of that name and from nowhere else, so an agent cannot name somebody else's chat.
+The CLI sends ``X-Right-Invocation`` and that invocation's bearer with every MCP request; the tools take chat,
+thread and session from the entry of that name and from nowhere else, so an agent cannot name somebody else's
+chat.
 """
 
 import threading

@@ -51,7 +51,7 @@ async def rpc(server: Aggregator) -> AsyncIterator[Callable[..., Awaitable[httpx
             method: str, params: Any = None, *, invocation: str | None = None, bearer: str | None = None
         ) -> httpx.Response:
             headers = {
-                "authorization": f"Bearer {server.bearer if bearer is None else bearer}",
+                "authorization": f"Bearer {server.bearer_of(invocation) if bearer is None else bearer}",
                 "accept": "application/json, text/event-stream",
                 "mcp-protocol-version": "2025-06-18",
             }

@@ -30,6 +30,27 @@ async def test_the_wrong_bearer_is_401(rpc, bearer):
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+async def test_another_invocations_id_is_worth_nothing(server, rpc, registry, chat):
+    """One running turn must not send as another one, whatever it knows of it."""
+    registry.register("mine", "foreground", 1, messages=chat)
+    registry.register("other", "foreground", 2, messages=chat)
+    send = ("tools/call", {"name": "send_message", "arguments": HELLO})
+    for bearer in (server.bearer_of("mine"), server.bearer):
+        assert (await rpc(*send, invocation="other", bearer=bearer)).status_code == 401
+    assert (await rpc(*send, bearer=server.bearer_of("mine"))).status_code == 401
+    assert chat.sent == []
+    async with httpx.AsyncClient(trust_env=False) as http:
+        headers = [
+            ("authorization", f"Bearer {server.bearer_of('mine')}"),
+            ("accept", "application/json, text/event-stream"),
+            ("x-right-invocation", "mine"),
+            ("x-right-invocation", "other"),
+        ]
+        document = {"jsonrpc": "2.0", "id": 1, "method": send[0], "params": send[1]}
+        await http.post(f"{server.url}/mcp", json=document, headers=headers)
+    assert [chat_id for chat_id, _, _ in chat.sent] == [1]
+
+
 async def test_no_bearer_and_other_paths(server):
     async with httpx.AsyncClient(trust_env=False) as http:
         assert (await http.post(f"{server.url}/mcp", json={})).status_code == 401
@@ -209,7 +230,7 @@ async def test_the_sdk_s_own_client_gets_on_with_it(server, registry, chat):
     from mcp.client.streamable_http import streamable_http_client
 
     registry.register("inv", "foreground", 5, messages=chat)
-    headers = {"Authorization": f"Bearer {server.bearer}", "X-Right-Invocation": "inv"}
+    headers = server.client_config("inv", server.url)["mcpServers"]["right"]["headers"]
     async with (
         httpx.AsyncClient(headers=headers, trust_env=False) as http,
         streamable_http_client(f"{server.url}/mcp", http_client=http) as streams,
@@ -246,12 +267,14 @@ async def test_on_a_unix_socket_and_started_again(tmp_path, registry):
 
 def test_the_client_configuration(registry):
     aggregator = Aggregator(registry, (), bearer="b")
+    bearer = aggregator.bearer_of("inv")
+    assert bearer not in ("b", aggregator.bearer_of("other"), Aggregator(registry, ()).bearer_of("inv"))
     assert aggregator.client_config("inv", "http://10.0.0.1:3129/") == {
         "mcpServers": {
             "right": {
                 "type": "http",
                 "url": "http://10.0.0.1:3129/mcp",
-                "headers": {"Authorization": "Bearer b", "X-Right-Invocation": "inv"},
+                "headers": {"Authorization": f"Bearer {bearer}", "X-Right-Invocation": "inv"},
             }
         }
     }
