@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from rightlab.kernel import load_ipython_extension, unload_ipython_extension
+    from rightlab.extension import load_ipython_extension, unload_ipython_extension
     from rightlab.lab import Lab, deliver, demo, open, result, silent
 
 __version__ = "0.1.0"
@@ -29,6 +29,6 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "lab": ("Lab", "demo", "open", "deliver", "result", "silent"),
-        "kernel": ("load_ipython_extension", "unload_ipython_extension"),
+        "extension": ("load_ipython_extension", "unload_ipython_extension"),
     },
 )

@@ -130,7 +130,7 @@ async def test_stops_fast_while_a_client_waits(body, client):
         client.post(f"{gateway.url}/v1/messages", json=body("slow 30"), headers=headers)
     )
     async with asyncio.timeout(5):
-        while not gateway.requests("i"):  # noqa: ASYNC110 (the gateway offers no event for it)
+        while not gateway.requests("i"):
             await asyncio.sleep(0.01)
     started = time.monotonic()
     await gateway.stop()
