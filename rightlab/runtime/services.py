@@ -19,6 +19,7 @@ from rightlab.mcp import Aggregator, InvocationRegistry, builtin_tools
 from rightlab.runtime import logs
 from rightlab.runtime.config_watch import AllowlistWatch, ConfigWatch, CredentialWatch
 from rightlab.runtime.cron_ports import open_scheduler, scheduler_status
+from rightlab.runtime.housekeeping import keep_house, sweep_files
 from rightlab.runtime.hub import hub_warnings
 from rightlab.runtime.not_yet import not_yet
 from rightlab.runtime.notebook import NOTEBOOK_CHAT, NotebookChannel
@@ -46,6 +47,8 @@ __all__ = ["Services", "open_services"]
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+STREAMS = "streams"
+"""The folder below the agent's logs for the raw output of the CLI."""
 
 
 @dataclass(slots=True)
@@ -116,6 +119,7 @@ class Services:
         self.open.set()
         if self.scheduler is not None:
             self.spawn(self.scheduler.run(), name="scheduler")
+        self.spawn(keep_house(self.inbox, self.agent.logs_dir / STREAMS, self.clock), name="housekeeping")
 
     async def receive(self, message: Inbound) -> None:
         """A routed message goes into its batch, once what a crash left stands before it."""
@@ -197,6 +201,7 @@ async def open_services(agent: AgentHome, config: AgentConfig, clock: Clock, *, 
             agent=agent.name,
         )
         stack.push_async_callback(sandbox.close)
+        sweep_files(sandbox.files_dir)
         services = _wire(agent, config, clock, fence, store, cli, gateway, aggregator, sandbox)
         if not brief:
             _open_channels(services, stack)
@@ -269,7 +274,7 @@ def _wire(
             root=sandbox.mode == "none" and os.geteuid() == 0,
             extra={**sandbox.env, **config.env},
         ),
-        log_dir=agent.logs_dir / "streams",
+        log_dir=agent.logs_dir / STREAMS,
     )
     invoker = Invoker(transport, sandbox, tools)
     locks = ScopeLocks(_slots(config))
