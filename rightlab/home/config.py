@@ -40,12 +40,12 @@ __all__ = [
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
-_NEVER_IN_GUEST = {
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-}
+_OURS = re.compile(
+    r"(?P<model>ANTHROPIC_.*|CLAUDE_CODE_.*)"
+    r"|(?P<place>CLAUDE_CONFIG_DIR|HOME|IS_SANDBOX|LD_.*|(?:HTTPS?|ALL|NO)_PROXY)",
+    re.IGNORECASE,
+)
+"""What would lead the CLI around the gateway or out of its folder, or run other code in it."""
 
 
 class _Block(BaseModel):
@@ -265,9 +265,15 @@ class AgentConfig(_Block):
     @classmethod
     def _guest_env(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
-            if name in _NEVER_IN_GUEST:
+            found = _OURS.fullmatch(name)
+            if found is not None:
                 raise ValueError(
-                    f"{name} is never handed to the guest; use gateway.upstream and gateway.credential"
+                    f"{name} is not for agent.yaml: "
+                    + (
+                        "the model is reached by gateway.upstream and gateway.credential alone"
+                        if found["model"]
+                        else "rightlab decides how the agent's processes are started"
+                    )
                 )
         return value
 

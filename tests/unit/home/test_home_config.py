@@ -1,6 +1,7 @@
 """agent.yaml: the contract's keys and defaults, one-line faults, sources of credentials, careful edits."""
 
 import contextlib
+import json
 import re
 from pathlib import Path
 
@@ -128,7 +129,7 @@ def test_the_template_has_the_contracts_order_and_only_known_keys() -> None:
         ("timezone: ../../etc/passwd\n", "timezone: not a known time zone"),
         ("model: '-p'\n", "model: not a model name or alias"),
         ("model: ''\n", "model: not a model name or alias"),
-        ("env: {ANTHROPIC_API_KEY: x}\n", "never handed to the guest"),
+        ("env: {ANTHROPIC_API_KEY: x}\n", "ANTHROPIC_API_KEY is not for agent.yaml: the model is reached"),
         ("- a\n", "keys with values are expected"),
         ("just text\n", "keys with values are expected"),
         ("a: [\n", "not readable as YAML"),
@@ -140,6 +141,26 @@ def test_the_template_has_the_contracts_order_and_only_known_keys() -> None:
 )
 def test_each_fault_is_one_line(text: str, line: str) -> None:
     assert line in fault(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_USE_BEDROCK", "anthropic_model"),
+        *("CLAUDE_CONFIG_DIR", "HOME", "IS_SANDBOX", "LD_PRELOAD", "LD_LIBRARY_PATH"),
+        *("HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "No_Proxy", "NO_PROXY"),
+    ],
+)
+def test_variables_that_are_rightlabs_own_are_refused_by_name(name: str) -> None:
+    line = fault(f"model: sonnet\nenv: {{{name}: hidden-value}}\n")
+    assert name in line
+    assert "hidden-value" not in line
+    assert "\n" not in line
+
+
+def test_other_variables_are_the_persons_own() -> None:
+    env = {"GREETING": "hi", "HOMEPAGE": "x", "MY_HTTP_PROXY": "y", "CLAUDE_NAME": "z", "OLD_HOME": "w"}
+    assert parse_config("env: " + json.dumps(env) + "\n", FILE).env == env
 
 
 @pytest.mark.parametrize(
