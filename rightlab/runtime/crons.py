@@ -144,7 +144,8 @@ class RunHistory:
                 "took": _took(run),
                 "cost": run.cost_usd,
                 "delivery": run.delivery_status,
-                "notebook": str(run.notebook) if run.notebook is not None else None,
+                # Below the agent's folder: runs/<job>/<run>/output.ipynb.
+                "notebook": "/".join(run.notebook.parts[-4:]) if run.notebook is not None else None,
             }
             for run in self.rows
         ]

@@ -72,7 +72,6 @@ def test_status_shows_one_live_panel_that_follows_a_turn_made_elsewhere(
     demo: Any, server: Any, open_notebook: Any
 ) -> None:
     cells = [
-        "import rightlab.views; rightlab.views.load(get_ipython())",
         "%rightlab status",
         "%rightlab status",
     ]

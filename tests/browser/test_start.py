@@ -4,6 +4,9 @@ The README's picture is made by this test: ``RIGHTLAB_SCREENSHOTS=docs python -m
 writes ``docs/start.png``.
 """
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +20,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from rightlab.home import Home
     from rightlab.runtime.demo import prepare_demo, run_once
 
-    prepared = prepare_demo(Home.resolve(tmp_path_factory.mktemp("start") / "home"))
-    return prepared, run_once(prepared)
+    # The README's picture shows paths; it gets one that is nobody's.
+    base = (
+        Path("/tmp/rightlab") if os.environ.get("RIGHTLAB_SCREENSHOTS") else tmp_path_factory.mktemp("start")
+    )
+    prepared = prepare_demo(Home.resolve(base / "home"))
+    yield prepared, run_once(prepared)
+    shutil.rmtree(base, ignore_errors=True)
 
 
 def test_start_shows_the_reply_the_prompt_the_cost_and_the_cron(
