@@ -126,7 +126,9 @@ def test_status_says_up_whatever_a_file_says(agent: AgentHome) -> None:
         ("sandbox.mode", "landlock"),
     ],
 )
-def test_what_a_later_version_brings_is_said_and_not_ignored(agent: AgentHome, key: str, value: object) -> None:
+def test_what_a_later_version_brings_is_said_and_not_ignored(
+    agent: AgentHome, key: str, value: object
+) -> None:
     update_config(agent.config_path, {key: value})
     with pytest.raises(NotAvailable, match="not available yet"):
         host.up(agent, host="test")
