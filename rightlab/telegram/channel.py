@@ -20,7 +20,7 @@ from rightlab.errors import ChannelError, FencedOut
 from rightlab.store import Store
 from rightlab.telegram.client import Client
 from rightlab.telegram.failures import one_line, seconds_of, send_failure
-from rightlab.telegram.intake import Intake
+from rightlab.telegram.intake import Intake, well_formed
 from rightlab.telegram.ports import OnConnected, OnMessage, Trust
 
 __all__ = ["ConnectionState", "TelegramChannel"]
@@ -224,15 +224,20 @@ class TelegramChannel:
                     caught_up = True
                     for message in left_over:
                         await self._hand_on(message)
-                batch = await self._client.raw_updates(
+                answer = await self._client.raw_updates(
                     offset=offset, timeout=self._poll_seconds, allowed=_ALLOWED
                 )
                 self._connected()
+                if not answer:
+                    continue
+                batch = well_formed(answer)
                 if not batch:
+                    # Nothing in it can be acknowledged, so the server sends it again at once.
+                    await self._clock.sleep(self._offline_pauses[-1])
                     continue
                 messages = await self._intake.take(batch, self._client, me)
                 # Only now: the next poll acknowledges what is on disk.
-                offset = max(int(raw["update_id"]) for raw in batch) + 1
+                offset = max(raw["update_id"] for raw in batch) + 1
                 self._last_update = self._clock.now()
                 for message in messages:
                     await self._hand_on(message)

@@ -9,17 +9,31 @@ from telegram import Bot, Update, User
 
 from rightlab.conversation import Archive, Inbound, Inbox, NewUpdate
 from rightlab.conversation.inbox import InboxState
+from rightlab.errors import RightlabError
 from rightlab.store import Store, Tx
 from rightlab.telegram.failures import one_line
 from rightlab.telegram.inbound import CHANNEL, to_inbound
 from rightlab.telegram.ports import Trust
 from rightlab.telegram.routing import Decision, decide
 
-__all__ = ["GROUPS_LATER", "Intake"]
+__all__ = ["GROUPS_LATER", "Intake", "well_formed"]
 
 GROUPS_LATER = "groups come later"
 
 _log = logging.getLogger(__name__)
+_LARGEST = 2**63 - 1
+"""What a column of the database holds."""
+
+
+def well_formed(batch: object) -> list[dict[str, Any]]:
+    """The updates of a server's answer that carry an id to acknowledge them by; the others are logged."""
+    found = []
+    for raw in batch if isinstance(batch, list) else [batch]:
+        if isinstance(raw, dict) and _is_number(raw.get("update_id")) and raw["update_id"] >= 0:
+            found.append(raw)
+        else:
+            _log.warning("the server sent something that is no update: %.200r", raw)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,17 @@ class Intake:
         """
         trust = self._allowlist()
         judged = [self._judge(raw, bot, me, trust) for raw in batch]
+        try:
+            return await self._put(judged, me)
+        except RightlabError:
+            raise  # the disk's trouble or another owner's: nothing was stored, so all of it comes again
+        except Exception:
+            taken = []
+            for item in judged:
+                taken += await self._put_alone(item, me)
+            return taken
 
+    async def _put(self, judged: Sequence[_Judged], me: User) -> list[Inbound]:
         def work(tx: Tx) -> list[int | None]:
             ids = self._inbox.put_many(CHANNEL, [item.update for item in judged], origin=str(me.id), tx=tx)
             for row_id, item in zip(ids, judged, strict=True):
@@ -68,6 +92,18 @@ class Intake:
             for row_id, item in zip(ids, judged, strict=True)
             if row_id is not None and item.run and item.message is not None
         ]
+
+    async def _put_alone(self, item: _Judged, me: User) -> list[Inbound]:
+        """One of a batch that could not be stored whole; what cannot be stored at all leaves its id alone."""
+        try:
+            return await self._put([item], me)
+        except RightlabError:
+            raise
+        except Exception as error:
+            _log.warning("update %s cannot be stored: %s", item.update.update_id, one_line(error))
+            reason = "cannot be stored"
+            skipped = NewUpdate(item.update.update_id, {}, chat_id=0, state="ignored", reason=reason)
+            return await self._put([_Judged(skipped, None, Decision(None, False, False, reason))], me)
 
     async def left_over(self, bot: Bot, me: User) -> list[Inbound]:
         """What an earlier run stored and no turn took, in order; the allowlist is asked again."""
@@ -86,7 +122,7 @@ class Intake:
         try:
             update = Update.de_json(dict(raw), bot)
             decision = decide(update, trust, me)
-            message = to_inbound(update, me, addressed=decision.addressed)
+            message = _sound(to_inbound(update, me, addressed=decision.addressed))
         except Exception as error:
             # A kind of message that the library cannot read must neither stop the poll nor come again for
             # ever.
@@ -105,6 +141,21 @@ class Intake:
             message,
             decision,
         )
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and -_LARGEST <= value <= _LARGEST
+
+
+def _sound(message: Inbound | None) -> Inbound | None:
+    """``message``, whose ids are numbers and whose text is text: the library takes what the server says."""
+    if message is not None:
+        ids = (message.chat_id, message.thread_id, message.message_id, message.sender.user_id)
+        if not all(map(_is_number, ids)):
+            raise ValueError("an id in it is no number")
+        if not isinstance(message.text, str):
+            raise ValueError("its text is no text")
+    return message
 
 
 def _state(decision: Decision, message: Inbound | None) -> tuple[InboxState, str | None]:

@@ -147,7 +147,7 @@ class Service:
 
 
 def _body(result: Any) -> bytes:
-    return json.dumps({"ok": True, "result": result}, ensure_ascii=False).encode()
+    return json.dumps({"ok": True, "result": result}).encode()
 
 
 def _refusal(trouble: Trouble) -> Answer:

@@ -1,7 +1,10 @@
 """Updates in: durable, once, routed by the allowlist."""
 
+import pytest
+
 from rightlab.errors import FencedOut
 from rightlab.store import Store
+from rightlab.telegram.client import Client
 
 
 async def test_a_trusted_persons_message_arrives_and_is_archived(bench) -> None:
@@ -145,6 +148,92 @@ async def test_an_update_nobody_can_read_does_not_hide_the_others(bench) -> None
     reasons = [row["reason"] for row in bench.store.rows("SELECT reason FROM inbox WHERE state = 'ignored'")]
     assert len(reasons) == 2
     assert all("cannot be read" in reason for reason in reasons)
+
+
+NO_UPDATES = [
+    None,
+    "text",
+    [],
+    {},
+    {"message": {"text": "no id"}},
+    {"update_id": None},
+    {"update_id": "7"},
+    {"update_id": True},
+    {"update_id": -1},
+    {"update_id": 2**64},
+]
+
+
+async def test_what_is_no_update_is_logged_and_skipped(bench, monkeypatch, caplog) -> None:
+    """It can never be acknowledged: it must neither stop the poll nor make the others come again."""
+    fetch = Client.raw_updates
+
+    async def with_others(self, **asked):
+        answer = await fetch(self, **asked)
+        return [*NO_UPDATES[:5], *answer, *NO_UPDATES[5:]] if answer else answer
+
+    monkeypatch.setattr(Client, "raw_updates", with_others)
+    await bench.channel.start()
+    bench.api.send_text(42, "one")
+    await bench.until(lambda: bench.seen)
+    await bench.settled()
+    bench.api.send_text(42, "two")
+    await bench.until(lambda: len(bench.seen) == 2)
+    await bench.settled()
+    assert [message.text for message in bench.seen] == ["one", "two"]
+    assert bench.store.value("SELECT count(*) FROM inbox") == 2
+    assert bench.channel.status()["last_error"] is None
+    assert caplog.text.count("no update") == 2 * len(NO_UPDATES)
+
+
+@pytest.mark.parametrize("answer", [*({"ok": 1}, "text"), [{"message": {}}]])
+async def test_an_answer_without_any_update_is_not_asked_for_in_a_circle(bench, monkeypatch, answer) -> None:
+    asked = []
+
+    async def nonsense(self, **more):
+        asked.append(more["offset"])
+        return answer
+
+    monkeypatch.setattr(Client, "raw_updates", nonsense)
+    await bench.channel.start()
+    await bench.until(lambda: len(asked) == 3)
+    assert bench.channel.status()["connected"]
+    await bench.channel.stop()
+    assert set(asked) == {None}
+    assert bench.store.value("SELECT count(*) FROM inbox") == 0
+
+
+UNSOUND = {
+    "a large chat id": {"chat": {"id": 2**70, "type": "private"}},
+    "a chat id in words": {"chat": {"id": "forty-two", "type": "private"}},
+    "a large message id": {"message_id": 2**70},
+    "a message id that is a list": {"message_id": [1]},
+    "half a character": {"text": "a\ud800b"},
+    "a text that is none": {"text": {"a": 1}},
+    "a large sender": {"from": {"id": 2**70, "is_bot": False, "first_name": "A"}},
+    "half a character in the name": {"from": {"id": 42, "is_bot": False, "first_name": "A\udfff"}},
+    "a list as a file's id": {"text": None, "document": {"file_id": [1], "file_unique_id": "x"}},
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+async def test_a_message_that_cannot_be_stored_hides_no_other(bench, name: str) -> None:
+    ann = {"id": 42, "is_bot": False, "first_name": "Ann"}
+    plain = {"message_id": 1, "date": 1, "chat": {"id": 42, "type": "private"}, "from": ann, "text": "odd"}
+    bench.api.send_text(42, "before")
+    bench.api.send_update({"message": {**plain, **UNSOUND[name]}})
+    bench.api.send_text(42, "after")
+    await bench.channel.start()
+    await bench.until(lambda: any(message.text == "after" for message in bench.seen))
+    await bench.settled()
+    assert [message.text for message in bench.seen if message.text in ("before", "after")] == [
+        "before",
+        "after",
+    ]
+    assert bench.store.value("SELECT count(*) FROM inbox") == 3
+    assert bench.channel.status()["last_error"] is None
+    bench.api.send_text(42, "later")
+    await bench.until(lambda: any(message.text == "later" for message in bench.seen))
 
 
 async def test_no_sender_no_answer(bench) -> None:
