@@ -1,4 +1,4 @@
-"""Executing a notebook: the status machine on top of nbclient (issue "crons", jupyter 4.1, pains 11).
+"""Executing a notebook: the status machine on top of nbclient (spec jupyter 4.1, pains 11).
 
 One execution runs all cells of a notebook in one kernel. Its status is ours: a dead kernel, a deadline, an
 interrupt or ``sys.exit`` each end in a status that is true, and no later cell claims to have run.

@@ -1,4 +1,4 @@
-"""Cron expressions and the instants they mean (issue "crons", pains 3, jupyter 4.3).
+"""Cron expressions and the instants they mean (spec pains 3, jupyter 4.3).
 
 Five fields, matched by cronsim on wall-clock time; which *instants* those wall times are is decided here:
 

@@ -20,7 +20,7 @@ from rightlab.content import RichContent
 from rightlab.cron.claim import claim_run, read_claim
 from rightlab.cron.jobs import Job, JobStore
 from rightlab.cron.launcher import Launcher, RunHandle, RunSpec, adopt, kill_kernel
-from rightlab.cron.ledger import Ledger
+from rightlab.cron.run_rows import RunRows
 from rightlab.cron.rundir import RunEnd, prepare_run, read_end
 from rightlab.cron.runjob import settle
 from rightlab.cron.runs import Run, Slot
@@ -96,7 +96,7 @@ class Scheduler:
         self._runs_dir = runs_dir
         self._agent = agent
         self._home = home
-        self._ledger = Ledger(jobs.store, clock)
+        self._rows = RunRows(jobs.store, clock)
         self._max = max_running or max(4, 2 * (os.cpu_count() or 1))
         self._interrupt, self._terminate = interrupt_seconds, terminate_seconds
         self._active: dict[str, _Active] = {}
@@ -143,13 +143,13 @@ class Scheduler:
 
     async def tick(self) -> None:
         """Decide on what became due, start what may start, send what waits."""
-        await self._ledger.plan_due()
-        for slot in self._ledger.due():
+        await self._rows.plan_due()
+        for slot in self._rows.due():
             await self._consider(slot)
         now = self._clock.monotonic()
         if self._active and now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now
-            await self._ledger.heartbeat(self.active)
+            await self._rows.heartbeat(self.active)
         if now - self._redeliver >= REDELIVER_SECONDS:
             self._redeliver = now
             self._send_waiting()
@@ -167,7 +167,7 @@ class Scheduler:
             await asyncio.wait([self._active[run_id].task])
         if run_id in self._delivering:
             await asyncio.wait([self._delivering[run_id]])
-        return self._ledger.run(run_id)
+        return self._rows.run(run_id)
 
     def cancel(self, run_id: str, reason: str = "cancelled") -> bool:
         """Ask a run to end: its cell is interrupted, the notebook saved. False when it is not running here."""
@@ -182,20 +182,20 @@ class Scheduler:
     async def recover(self) -> None:
         """Look after what a former owner left: adopt, finish or declare lost each unfinished run; then send
         results that were never sent."""
-        for run in self._ledger.unfinished():
+        for run in self._rows.unfinished():
             if run.id in self._active:
                 continue
             handle = await asyncio.to_thread(_find_process, run)
             if handle is not None:
                 _log.info("crons: adopted run %s of %s (pid %s)", run.id, run.job, handle.pid)
-                await self._ledger.started(run.id, handle.pid, handle.started)
+                await self._rows.started(run.id, handle.pid, handle.started)
                 self._watch(run, handle)
             else:
                 await self._finish(run, None, None)
         self._send_waiting()
 
     async def _pause(self) -> None:
-        upcoming = self._ledger.next_wake()
+        upcoming = self._rows.next_wake()
         seconds = TICK_SECONDS
         if upcoming is not None:
             seconds = min(seconds, max(0.05, (upcoming - self._clock.now()).total_seconds()))
@@ -207,11 +207,11 @@ class Scheduler:
                 wait.cancel()
 
     async def _consider(self, slot: Slot) -> None:
-        job = self._ledger.job(slot.job)
+        job = self._rows.job(slot.job)
         if job is None:
-            await self._ledger.skip(slot, "the cron was removed")
+            await self._rows.skip(slot, "the cron was removed")
             return
-        running = self._ledger.unfinished(job.name)
+        running = self._rows.unfinished(job.name)
         if running and job.overlap != "allow":
             await self._overlapping(slot, job, running[0])
         elif len(self._active) < self._max:
@@ -223,18 +223,18 @@ class Scheduler:
         if slot.origin in ("manual", "retry") or (slot.origin == "catchup" and job.catchup == "all"):
             return
         if job.overlap == "skip":
-            await self._ledger.skip(slot, f"overlap: run {running.id} is still going on")
+            await self._rows.skip(slot, f"overlap: run {running.id} is still going on")
         elif job.overlap == "queue":
-            newer = [s for s in self._ledger.due() if s.job == job.name and s.slot > slot.slot]
+            newer = [s for s in self._rows.due() if s.job == job.name and s.slot > slot.slot]
             if any(s.origin == "schedule" for s in newer):
-                await self._ledger.skip(
+                await self._rows.skip(
                     slot, f"overlap: run {running.id} is still going on, a newer slot waits"
                 )
         elif job.overlap == "replace":
             self.cancel(running.id, f"replaced by the slot of {slot.slot.isoformat()}")
 
     async def _start(self, slot: Slot, job: Job) -> None:
-        run = await self._ledger.claim(slot, job, self._runs_dir)
+        run = await self._rows.claim(slot, job, self._runs_dir)
         if run is None or run.run_dir is None:
             return
         spec = RunSpec(
@@ -259,7 +259,7 @@ class Scheduler:
         except RightlabError as error:
             await self._settle(run, RunEnd("failed", "infrastructure", str(error)))
             return
-        await self._ledger.started(run.id, handle.pid, handle.started)
+        await self._rows.started(run.id, handle.pid, handle.started)
         self._watch(run, handle)
 
     def _watch(self, run: Run, handle: RunHandle) -> None:
@@ -312,7 +312,7 @@ class Scheduler:
         await self._settle(run, end)
 
     async def _settle(self, run: Run, end: RunEnd) -> None:
-        run, retry = await self._ledger.finish(run, end, self._ledger.job(run.job))
+        run, retry = await self._rows.finish(run, end, self._rows.job(run.job))
         if run.status != "success":
             again = ", it will be tried again" if retry else ""
             _log.warning("crons: run %s of %s %s: %s%s", run.id, run.job, run.status, run.reason, again)
@@ -320,7 +320,7 @@ class Scheduler:
             self._send(run)
 
     def _send_waiting(self) -> None:
-        for run in self._ledger.undelivered():
+        for run in self._rows.undelivered():
             self._send(run)
 
     def _send(self, run: Run) -> None:
@@ -338,7 +338,7 @@ class Scheduler:
         except Exception as error:
             _log.exception("crons: the delivery of run %s broke", run.id)
             result = DeliveryResult("failed", error=f"{type(error).__name__}: {error}")
-        await self._ledger.delivered(run, result.status, result.message_ids, result.error)
+        await self._rows.delivered(run, result.status, result.message_ids, result.error)
 
 
 def _find_process(run: Run) -> RunHandle | None:

@@ -442,7 +442,7 @@ async def test_the_loop_sleeps_until_the_next_slot_and_stops_when_fenced_out(ben
     add(bench)
     owner = Store.open(bench.store.path, role="owner", clock=bench.clock)
     owner.take_fence()
-    bench.jobs.store = bench.scheduler._ledger._store = owner
+    bench.jobs.store = bench.scheduler._rows._store = owner
     bench.clock.set("2026-06-01T08:59:58Z")
     task = asyncio.create_task(bench.scheduler.run())
     for _ in range(200):

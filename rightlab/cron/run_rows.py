@@ -19,7 +19,7 @@ from rightlab.cron.runs import RETRYABLE, Run, Slot
 from rightlab.errors import ScheduleError
 from rightlab.store import Row, Store, Tx
 
-__all__ = ["DELIVERY_ATTEMPTS", "RETRY_SECONDS", "Ledger"]
+__all__ = ["DELIVERY_ATTEMPTS", "RETRY_SECONDS", "RunRows"]
 
 _log = logging.getLogger(__name__)
 DELIVERY_ATTEMPTS = 3
@@ -32,7 +32,7 @@ _INSERT_SLOT = (
 )
 
 
-class Ledger:
+class RunRows:
     """Rows of slots and runs for the owner's scheduler."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
