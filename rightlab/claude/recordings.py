@@ -1,4 +1,4 @@
-"""What went over the gateway: an index in memory, and files with a size cap (design 6, issue "Gateway").
+"""What went over the gateway: an index in memory, and files with a size cap (design 6).
 
 On disk, one folder per invocation (or CLI session, or ``unknown``), named by the time of its first request::
 

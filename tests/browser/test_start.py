@@ -1,4 +1,4 @@
-"""``00_start`` in JupyterLab as a stranger sees it after ``rightlab demo`` (issue "the spine", "Show").
+"""``00_start`` in JupyterLab as a stranger sees it after ``rightlab demo``.
 
 The README's picture is made by this test: ``RIGHTLAB_SCREENSHOTS=docs python -m pytest tests/browser/test_start.py``
 writes ``docs/start.png``.

@@ -1,4 +1,4 @@
-"""The real CLI through the gateway and the aggregator (issue 2, items 3 and 4; spec platform B)."""
+"""The real CLI through the gateway and the aggregator (spec platform B)."""
 
 import asyncio
 import json

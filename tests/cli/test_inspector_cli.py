@@ -1,4 +1,4 @@
-"""The inspector over requests that the real CLI sent through the real gateway (issue "Inspector", "Bad input")."""
+"""The inspector over requests that the real CLI sent through the real gateway."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Upgrade law: a home made by an earlier version is adopted by restart alone (issue: store and files)."""
+"""Upgrade law: a home made by an earlier version is adopted by restart alone."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The kernel extension with real kernels (issue: kernel extension; spec jupyter 0, 3)."""
+"""The kernel extension with real kernels (spec jupyter 0, 3)."""
 
 import json
 import os

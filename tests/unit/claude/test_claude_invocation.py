@@ -287,7 +287,7 @@ def test_the_environment_without_a_gateway(kind: Any, name: str) -> None:
 
 
 def test_no_other_place_builds_an_argv() -> None:
-    """Issue: one builder for every call; a word of its command line stands nowhere else."""
+    """One builder for every call; a word of its command line stands nowhere else."""
     root = Path(rightlab.__file__).parent
     own = {root / "claude" / "invocation.py"}
     flags = re.compile(

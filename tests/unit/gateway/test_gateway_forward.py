@@ -293,7 +293,7 @@ async def test_hop_by_hop_headers_stay_here(body, post, raw_upstream, read):
 
 
 async def test_fifty_streams_at_once_without_loss(body, client):
-    """Issue 5, Gateway: 50 streams at once without loss."""
+    """50 streams at once without loss."""
     rules = [{"match": {"regex": r"number (\d+)"}, "reply": "answer {{1}} " + "y" * 500, "pace": 0.005}]
     with ScriptedModel(rules) as model:
         async with Gateway(upstream=model.url, credential=lambda: KEY) as gateway:

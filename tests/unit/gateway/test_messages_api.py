@@ -1,4 +1,4 @@
-"""The scripted model refuses what the API refuses, with its texts (issue 2, item 3)."""
+"""The scripted model refuses what the API refuses, with its texts."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The builtin persona: always clearly scripted, answers in any schema, deterministic (issue 2, item 3)."""
+"""The builtin persona: always clearly scripted, answers in any schema, deterministic."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""The linter: what is worth changing before it costs anything (issue "Inspector"; pains 7)."""
+"""The linter: what is worth changing before it costs anything (spec pains 7)."""
 
 from datetime import date
 
@@ -134,7 +134,7 @@ def test_the_gravest_come_first_and_the_forms_agree():
 @pytest.mark.parametrize("memory", ["file", "hindsight"])
 @pytest.mark.parametrize("mode", ["normal", "cron", "bootstrap_question", "bootstrap_final"])
 def test_our_own_texts_pass(memory, mode):
-    """Nothing volatile in the system prompt, no rule in two places (design 5, issue "Composite prompt")."""
+    """Nothing volatile in the system prompt, no rule in two places (design 5)."""
     skills = ("right-memory", "right-cron", "right-mcp")
     settings = PromptSettings("alice", notice_token="0" * 32, memory_provider=memory, skills=skills)
     assert list(lint(right_agent_registry(settings).assemble_now({"mode": mode}))) == []

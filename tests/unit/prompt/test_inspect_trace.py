@@ -1,4 +1,4 @@
-"""Cutting a recorded prompt into its sections (issue "Inspector"; mapping by size and hash)."""
+"""Cutting a recorded prompt into its sections (mapping by size and hash)."""
 
 import hashlib
 from itertools import pairwise

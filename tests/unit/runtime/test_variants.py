@@ -1,4 +1,4 @@
-"""Variants, write-back, and what ``lab.prompt`` knows from recordings (issue "Inspector", contract "Python")."""
+"""Variants, write-back, and what ``lab.prompt`` knows from recordings (contract "Python")."""
 
 import os
 from pathlib import Path
