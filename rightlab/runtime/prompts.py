@@ -1,9 +1,11 @@
 """An agent's prompt registry: the same for the running agent and for somebody who only looks."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from rightlab.errors import StoreError, UsageError
 from rightlab.home import AgentConfig, AgentHome
@@ -16,9 +18,35 @@ if TYPE_CHECKING:
     from rightlab.prompt.inspect import Lint
     from rightlab.runtime.variants import Variant
 
-__all__ = ["MODES", "agent_registry", "assemble_now", "lint_now", "prompt_context", "stored_registry"]
+__all__ = [
+    "MODES",
+    "Origin",
+    "agent_registry",
+    "assemble_now",
+    "lint_now",
+    "origin_of",
+    "prompt_context",
+    "stored_registry",
+]
 
 MODES = ("normal", "cron", "bootstrap_question", "bootstrap_final")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Of which agent an assembly is, in which mode, with the edits of which variant."""
+
+    agent: AgentHome
+    mode: str
+    variant: "Variant | None"
+
+
+_origins: "WeakKeyDictionary[Assembly, Origin]" = WeakKeyDictionary()
+
+
+def origin_of(assembly: Assembly) -> Origin | None:
+    """Where an assembly of :func:`assemble_now` comes from; None for one made otherwise."""
+    return _origins.get(assembly)
 
 
 def agent_registry(agent: AgentHome, config: AgentConfig, token: str | None) -> PromptRegistry:
@@ -51,21 +79,29 @@ def prompt_context(agent: AgentHome) -> Mapping[str, Any]:
 
 
 def assemble_now(
-    agent: AgentHome, mode: str, *, variant: "Variant | None" = None, measured: bool = True
+    agent: AgentHome,
+    mode: str,
+    *,
+    variant: "Variant | None" = None,
+    measured: bool = True,
+    registry: PromptRegistry | None = None,
 ) -> Assembly:
     """What the model would be told in ``mode``, from the files as they are. Raises UsageError, PromptError.
 
     ``variant`` shadows sections and variables of this one assembly. ``measured``: with each section's stability
-    and calibrated token counts, where recordings tell.
+    and calibrated token counts, where recordings tell. ``registry`` is the agent's when the caller has it already.
     """
     if mode not in MODES:
         raise UsageError(f"no prompt mode {mode!r}", fix=f"Use one of {', '.join(MODES)}.")
-    registry = stored_registry(agent)
+    registry = stored_registry(agent) if registry is None else registry
     caller = "cron" if mode == "cron" else "worker"
     context: dict[str, Any] = {"mode": mode, "caller": caller, **prompt_context(agent)}
-    if variant is not None:
-        context["scope"] = variant.shadow(registry)
-    assembly = registry.assemble_now(context)
+    if variant is None:
+        assembly = registry.assemble_now(context)
+    else:
+        with variant.shadow(registry) as scope:
+            assembly = registry.assemble_now({**context, "scope": scope})
+    _origins[assembly] = Origin(agent, mode, variant)
     return _measured(agent, assembly, mode) if measured else assembly
 
 

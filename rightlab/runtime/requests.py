@@ -43,6 +43,7 @@ from rightlab.prompt.inspect import (
     suggest_order,
     trace,
 )
+from rightlab.runtime.divergences import Divergences
 from rightlab.runtime.recorded_turns import (
     TurnName,
     beside,
@@ -173,7 +174,7 @@ class Requests(Sequence[TurnRequest]):
             method=f"tokens: {self.calibration.method}",
         )
 
-    def divergences(self) -> list[Divergence]:
+    def divergences(self) -> Divergences:
         """Each request against the one before it in its conversation; only where they part."""
         last: dict[str, TurnRequest] = {}
         found = []
@@ -182,7 +183,7 @@ class Requests(Sequence[TurnRequest]):
             if before is not None and (parted := self.between(before, one)):
                 found.append(parted)
             last[one.scope] = one
-        return found
+        return Divergences(self._agent, found, len(self))
 
     def to_frame(self) -> "pandas.DataFrame":
         """One row per request (see :meth:`TurnRequest.to_json`); ``at`` as a time."""

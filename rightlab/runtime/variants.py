@@ -6,7 +6,7 @@ its edits in a scope of a registry of its own, so nothing of it can reach the ru
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -19,14 +19,15 @@ from rightlab.home.writers import file_lock, write_agent_owned
 from rightlab.html import Block, Bullets, Diff, Note, Page, mimebundle, plural
 from rightlab.prompt import Assembly, PromptRegistry, wrap_untrusted
 from rightlab.prompt.files import first_lines, read_guest_file
-from rightlab.prompt.layers import SectionEntry
+from rightlab.prompt.handle import Handle
+from rightlab.prompt.layers import Registration, SectionEntry
 
 if TYPE_CHECKING:
     from rightlab.prompt.diff import AssemblyDiff
     from rightlab.prompt.inspect import Lint, WhatIf
     from rightlab.runtime.requests import Requests
 
-__all__ = ["Variant", "WriteBack", "find_variant", "open_variant"]
+__all__ = ["Variant", "WriteBack", "find_variant", "open_variant", "open_variants"]
 
 _open: dict[tuple[Path, str], "Variant"] = {}
 _lock = RLock()
@@ -87,6 +88,7 @@ class Variant:
         self._sections: dict[str, tuple[str, float | None]] = {}
         self._variables: dict[str, str | None] = {}
         self._shown: dict[str, str] = {}
+        self._heard: dict[int, Callable[[], object]] = {}
         self._closed = False
 
     @property
@@ -118,12 +120,15 @@ class Variant:
         self._usable()
         if not isinstance(text, str):
             raise UsageError(f"the text of section {name!r} must be text, not {type(text).__name__}")
-        if order is None:
+        if order is None and name not in self._sections:
             registry = self._registry()
             if registry.registered(name) is None:
                 raise _no_such("section", name, registry.section_names(), "Give an order to add a new one.")
+        if order is None and name in self._sections:
+            order = self._sections[name][1]
         self._sections[name] = (text, order)
         self._shown.pop(name, None)
+        self._tell()
         return self
 
     def variable(self, name: str, value: str | None) -> "Variant":
@@ -140,6 +145,7 @@ class Variant:
         except PromptError as error:
             raise UsageError(str(error)) from error
         self._variables[name] = value
+        self._tell()
         return self
 
     def revert(self, *names: str) -> "Variant":
@@ -148,7 +154,18 @@ class Variant:
             self._sections.pop(name, None)
             self._variables.pop(name, None)
             self._shown.pop(name, None)
+        self._tell()
         return self
+
+    def on_change(self, call: Callable[[], object]) -> Registration:
+        """Call ``call()`` after every edit, and once the variant is closed, in the thread of who did it."""
+        key = id(call)
+        self._heard[key] = call
+
+        def forget() -> None:
+            self._heard.pop(key, None)
+
+        return Registration(forget, f"a listener of variant {self._name!r}")
 
     def text(self, name: str) -> str:
         """What section ``name`` reads in this variant: the edit, else the file's content or the rendered section."""
@@ -236,11 +253,10 @@ class Variant:
         self.revert(section)
         return WriteBack(section, path, before, text, written, backups[-1] if backups else None)
 
-    def shadow(self, registry: PromptRegistry) -> tuple[str, str]:
-        """Put the edits into a scope of ``registry``; returns the scope key to assemble with."""
+    def shadow(self, registry: PromptRegistry) -> Handle:
+        """Put the edits into a scope of ``registry``, to assemble with; closing it takes them out again."""
         self._usable()
-        key = ("variant", self._name)
-        scope = registry.scope(key)
+        scope = registry.scope(("variant", self._name))
         for name, value in self._variables.items():
             scope.variable(name, value)
         for name, (text, order) in self._sections.items():
@@ -260,7 +276,7 @@ class Variant:
                 when=entry.when,
                 owner=entry.owner,
             )
-        return key
+        return scope
 
     def close(self) -> None:
         """The edits are gone. Closing twice does nothing."""
@@ -268,6 +284,8 @@ class Variant:
         with _lock:
             if _open.get((self._agent.root, self._name)) is self:
                 del _open[self._agent.root, self._name]
+        self._tell()
+        self._heard.clear()
 
     def __enter__(self) -> "Variant":
         self._usable()
@@ -283,6 +301,10 @@ class Variant:
             raise UsageError(
                 f"variant {self._name!r} is closed", fix=f"Open it anew: lab.variant({self._name!r})."
             )
+
+    def _tell(self) -> None:
+        for call in list(self._heard.values()):
+            call()
 
     def _registry(self) -> PromptRegistry:
         from rightlab.runtime.prompts import stored_registry
@@ -321,6 +343,12 @@ def open_variant(agent: AgentHome, name: str) -> Variant:
         raise UsageError("a variant needs a name", fix='Give one: lab.variant("terse").')
     with _lock:
         return _open.setdefault((agent.root, name), Variant(agent, name))
+
+
+def open_variants(agent: AgentHome) -> list["Variant"]:
+    """The open variants of ``agent``, oldest first."""
+    with _lock:
+        return [one for (root, _), one in _open.items() if root == agent.root]
 
 
 def find_variant(agent: AgentHome, variant: "str | Variant") -> Variant:
