@@ -198,10 +198,11 @@ def _database(agent: AgentHome) -> str:
 def _secrets(agent: AgentHome) -> str:
     if not agent.secrets_path.exists():
         return "none stored"
-    mode = stat.S_IMODE(agent.secrets_path.stat().st_mode)
-    if mode & 0o077:
+    secrets = agent.secrets()
+    if secrets.exposed:
+        mode = stat.S_IMODE(agent.secrets_path.stat().st_mode)
         raise RightlabError(f"others can read it (mode {mode:o})", where=agent.secrets_path)
-    return ", ".join(agent.secrets().names()) or "none stored"
+    return ", ".join(secrets.names()) or "none stored"
 
 
 def _allowlist(agent: AgentHome) -> str | Finding:
@@ -238,7 +239,7 @@ def _sandbox(agent: AgentHome, config: AgentConfig) -> str | Finding:
                 "none: the agent's commands run on this machine as you",
                 "Set sandbox.mode to auto in agent.yaml.",
             )
-        return f"{sandbox.mode}: {health.detail}"
+        return health.detail
 
     return host_thread().call(look(), timeout=60)
 
