@@ -133,11 +133,6 @@ class RichContent(_Part):
             return cls.model_validate({"text": text})
         return cls.model_validate({"blocks": _paragraphs(text)})
 
-    @classmethod
-    def coerce(cls, content: object) -> Self:
-        """Content as people and older prompts give it: text is taken literally, the rest is validated."""
-        return cls.from_text(content) if isinstance(content, str) else cls.model_validate(content)
-
     def append_paragraph(self, runs: str | Iterable[RunLike]) -> Self:
         """New content with a paragraph of the platform's after what the agent said, which stays as it is."""
         return self.model_validate({"blocks": [*self._block_data(), *_platform(runs)]})

@@ -164,11 +164,6 @@ class Handle:
         with self._layers.lock:
             return sorted({name for layer in self._layers.visible(self._key) for name in layer.sections})
 
-    def variable_names(self) -> list[str]:
-        """The names of all variables that an assembly for this handle's layer sees, sorted."""
-        with self._layers.lock:
-            return sorted({name for layer in self._layers.visible(self._key) for name in layer.variables})
-
     def suppress_contexts(self) -> Registration:
         """While this is registered, assemblies that see this layer have no tail contexts at all."""
         return self._keep(lambda: self._layers.put(self._key, "silent", "", "a context suppressor"))

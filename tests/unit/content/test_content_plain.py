@@ -71,14 +71,6 @@ def test_a_platform_paragraph_obeys_the_rules() -> None:
     assert caught.value.where == "blocks[1].runs[0].link"
 
 
-def test_coerce_takes_text_literally() -> None:
-    assert RichContent.coerce("**x**").to_json() == {"text": "**x**"}
-    content = RichContent.coerce({"text": "x"})
-    assert RichContent.coerce(content) == content
-    with pytest.raises(ContentError):
-        RichContent.coerce(7)
-
-
 def test_empty_platform_text_is_refused() -> None:
     for text in ("", " \n", "\u3000" * 40_000):
         with pytest.raises(ContentError) as caught:
