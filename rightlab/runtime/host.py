@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightlab.errors import OwnedElsewhere, RightlabError
 from rightlab.home import AgentHome
+from rightlab.lazy import needs_extra
 from rightlab.runtime.control import ControlClient
 from rightlab.runtime.state import read_state
 from rightlab.runtime.thread import host_thread
@@ -158,10 +159,7 @@ def _runtime(agent: AgentHome, *, host: str, brief: bool = False) -> "AgentRunti
     try:
         from rightlab.runtime.agent import AgentRuntime
     except ModuleNotFoundError as error:
-        raise RightlabError(
-            f"running an agent needs the package {error.name}",
-            fix="Install it: python3 -m pip install 'rightlab[agent]'",
-        ) from error
+        raise (needs_extra(error, "running an agent") or error) from None
     return AgentRuntime(agent, host=host, brief=brief)
 
 
