@@ -9,6 +9,20 @@ from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.claude.cli import MINIMUM_VERSION, Cli, claude_env, find_cli
+    from rightlab.claude.events import (
+        ApiRetry,
+        AssistantText,
+        Event,
+        Init,
+        McpServer,
+        Other,
+        PermissionDenied,
+        Progress,
+        Result,
+        Thinking,
+        ToolResult,
+        ToolUse,
+    )
     from rightlab.claude.failures import failure_of
     from rightlab.claude.gateway import Gateway
     from rightlab.claude.invocation import Invocation
@@ -38,22 +52,7 @@ if TYPE_CHECKING:
         reply_with_receipts,
         schema_for,
     )
-    from rightlab.claude.stream import (
-        ApiRetry,
-        AssistantText,
-        Event,
-        Init,
-        McpServer,
-        Other,
-        PermissionDenied,
-        Progress,
-        Result,
-        Thinking,
-        ToolResult,
-        ToolUse,
-        parse_line,
-        parse_stream,
-    )
+    from rightlab.claude.stream import parse_line, parse_stream
     from rightlab.claude.transport import ClaudeTransport, CliTransport, Launcher
 
 __all__ = [
@@ -109,6 +108,20 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "cli": ("MINIMUM_VERSION", "Cli", "claude_env", "find_cli"),
+        "events": (
+            "ApiRetry",
+            "AssistantText",
+            "Event",
+            "Init",
+            "McpServer",
+            "Other",
+            "PermissionDenied",
+            "Progress",
+            "Result",
+            "Thinking",
+            "ToolResult",
+            "ToolUse",
+        ),
         "failures": ("failure_of",),
         "gateway": ("Gateway",),
         "invocation": ("Invocation",),
@@ -138,22 +151,7 @@ __getattr__, __dir__ = lazy_exports(
             "reply_with_receipts",
             "schema_for",
         ),
-        "stream": (
-            "ApiRetry",
-            "AssistantText",
-            "Event",
-            "Init",
-            "McpServer",
-            "Other",
-            "PermissionDenied",
-            "Progress",
-            "Result",
-            "Thinking",
-            "ToolResult",
-            "ToolUse",
-            "parse_line",
-            "parse_stream",
-        ),
+        "stream": ("parse_line", "parse_stream"),
         "transport": ("ClaudeTransport", "CliTransport", "Launcher"),
     },
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from rightlab.claude.stream import Result
+from rightlab.claude.events import Result
 from rightlab.errors import TurnFailed
 
 __all__ = ["DETAIL_CHARS", "failure_of", "process_failure"]

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from rightlab.claude.events import ApiRetry, Event, Init, Other, Result
 from rightlab.claude.failures import process_failure
 from rightlab.claude.family import Family
 from rightlab.claude.invocation import Invocation
 from rightlab.claude.redaction import redact_secrets
-from rightlab.claude.stream import ApiRetry, Event, Init, Other, Result, parse_line
+from rightlab.claude.stream import parse_line
 from rightlab.errors import ClaudeError, TurnFailed
 from rightlab.home.writers import append_line, atomic_write, remove
 

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from rightlab.usage.ledger import LEARNING_SOURCES, SOURCES, Day, Ledger, Metered, UsageRow
+    from rightlab.usage.ledger import Ledger
     from rightlab.usage.percentiles import METHOD, MIN_SAMPLE, Summary, percentile, summarize
     from rightlab.usage.prices import ALIASES, PRICE_VERSION, PriceTable, price, resolve_model
+    from rightlab.usage.rows import LEARNING_SOURCES, SOURCES, Day, Metered, UsageRow
 
 __all__ = [
     "ALIASES",
@@ -31,8 +32,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "ledger": ("LEARNING_SOURCES", "SOURCES", "Day", "Ledger", "Metered", "UsageRow"),
+        "ledger": ("Ledger",),
         "percentiles": ("METHOD", "MIN_SAMPLE", "Summary", "percentile", "summarize"),
         "prices": ("ALIASES", "PRICE_VERSION", "PriceTable", "price", "resolve_model"),
+        "rows": ("LEARNING_SOURCES", "SOURCES", "Day", "Metered", "UsageRow"),
     },
 )
