@@ -2,7 +2,8 @@
 
 from rightlab.prompt.inspect.cache import Cache, PricePort, Reading, readable_tokens
 from rightlab.prompt.inspect.calibration import UNCALIBRATED, Calibration, calibrate
-from rightlab.prompt.inspect.divergence import UNKNOWN_CAUSE, Divergence, first_divergence
+from rightlab.prompt.inspect.compare import first_divergence
+from rightlab.prompt.inspect.divergence import UNKNOWN_CAUSE, Divergence
 from rightlab.prompt.inspect.lint import Finding, Lint, lint
 from rightlab.prompt.inspect.stability import Stability, fill_stability, section_stability, stability_of
 from rightlab.prompt.inspect.trace import (

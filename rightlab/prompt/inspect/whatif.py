@@ -15,7 +15,8 @@ from rightlab.html import Column, Footer, Note, Page, Table, mimebundle, money, 
 from rightlab.prompt.assembly import SEPARATOR, Assembly, estimate_tokens
 from rightlab.prompt.inspect.cache import Cache, PricePort, Reading
 from rightlab.prompt.inspect.calibration import UNCALIBRATED, Calibration
-from rightlab.prompt.inspect.divergence import Divergence, first_divergence
+from rightlab.prompt.inspect.compare import first_divergence
+from rightlab.prompt.inspect.divergence import Divergence
 from rightlab.prompt.inspect.stability import section_stability
 from rightlab.prompt.inspect.trace import Slice, Trace, TracedBlock
 
