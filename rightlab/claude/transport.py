@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,7 +65,7 @@ class ClaudeTransport(Protocol):
         command: Sequence[str] | None = None,
         timeout: float | None = None,
         first_progress: float | None = None,
-    ) -> AsyncIterator[Event]: ...
+    ) -> AsyncGenerator[Event, None]: ...
 
 
 @dataclass
@@ -92,7 +92,7 @@ class CliTransport:
         command: Sequence[str] | None = None,
         timeout: float | None = None,
         first_progress: float | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The events of one run, the last of them a Result.
 
         Raises:

@@ -71,6 +71,7 @@ class Services:
     allowlist: AllowlistWatch
     deliverer: Deliverer
     turns: TurnRunner
+    invoker: Invoker
     cron_turns: CronTurns
     batcher: Batcher
     scheduler: Scheduler | None
@@ -205,6 +206,8 @@ async def open_services(agent: AgentHome, config: AgentConfig, clock: Clock, *, 
         services = _wire(agent, config, clock, fence, store, cli, gateway, aggregator, sandbox)
         if not brief:
             _open_channels(services, stack)
+        # Before the sandbox ends what still runs in it: a transcript cut short would cost the conversation.
+        stack.push_async_callback(services.invoker.drain)
         stack.push_async_callback(services.batcher.close)
         services.closing = stack.pop_all()
         return services
@@ -276,8 +279,7 @@ def _wire(
         ),
         log_dir=agent.logs_dir / STREAMS,
     )
-    invoker = Invoker(transport, sandbox, tools)
-    locks = ScopeLocks(_slots(config))
+    invoker = Invoker(transport, sandbox, tools, slots=_slots(config))
     turns = TurnRunner(
         clock=clock,
         records=TurnRecords(store, clock, inbox, outbox),
@@ -289,7 +291,7 @@ def _wire(
         context=context,
         invoker=invoker,
         settings=settings,
-        locks=locks,
+        locks=ScopeLocks(),
     )
     cron_turns = CronTurns(
         notice_token=token,
@@ -298,7 +300,6 @@ def _wire(
         context=context,
         invoker=invoker,
         settings=settings,
-        locks=locks,
     )
     services = Services(
         agent=agent,
@@ -317,6 +318,7 @@ def _wire(
         allowlist=AllowlistWatch(agent),
         deliverer=deliverer,
         turns=turns,
+        invoker=invoker,
         cron_turns=cron_turns,
         batcher=Batcher(clock, lambda channel, batch: services.handle(channel, batch)),
         scheduler=None,

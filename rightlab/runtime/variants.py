@@ -92,6 +92,10 @@ class Variant:
         self._closed = False
 
     @property
+    def agent(self) -> AgentHome:
+        return self._agent
+
+    @property
     def name(self) -> str:
         return self._name
 

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,7 @@ class ScriptedTransport:
         command: Sequence[str] | None = None,
         timeout: float | None = None,
         first_progress: float | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The events of one run, as of :meth:`rightlab.claude.ClaudeTransport.run`."""
         call = Call(len(self.calls), invocation, stdin, None if command is None else tuple(command))
         self.calls.append(call)
@@ -136,7 +136,7 @@ class ScriptedTransport:
 
     async def _say(
         self, call: Call, answer: Answer, limit: float | None, first: float | None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         session = call.invocation.session_id or str(uuid.uuid4())
         model = resolve_model(call.invocation.model or self._model)
         for event in _events(_init(session, model, call.invocation, answer)):

@@ -12,7 +12,6 @@ from rightlab.errors import TurnFailed
 from rightlab.html import Block, Details, Footer, Page, Paragraph, Table, duration, mimebundle, size
 from rightlab.prompt import PromptRegistry
 from rightlab.turn.invoke import InvocationPlan, Invoker, Outcome
-from rightlab.turn.locks import ScopeLocks
 from rightlab.turn.model import cost_word, sections_table
 from rightlab.turn.ports import CallScope, PromptContext
 from rightlab.turn.runner import TurnSettings
@@ -105,7 +104,6 @@ class CronTurns:
         context: PromptContext,
         invoker: Invoker,
         settings: Callable[[], TurnSettings],
-        locks: ScopeLocks,
         notice_token: str,
     ) -> None:
         self._notice_token = notice_token
@@ -114,7 +112,6 @@ class CronTurns:
         self._context = context
         self._invoker = invoker
         self._settings = settings
-        self._locks = locks
 
     async def run(
         self,
@@ -148,12 +145,11 @@ class CronTurns:
             max_budget_usd=max_budget_usd,
             debug=settings.debug,
         )
-        async with self._locks.slot():
-            try:
-                outcome = await self._invoker.run(plan)
-            except TurnFailed as error:
-                self._record(plan, run_id, job, None, settings, failure=error.kind)
-                raise
+        try:
+            outcome = await self._invoker.run(plan)
+        except TurnFailed as error:
+            self._record(plan, run_id, job, None, settings, failure=error.kind)
+            raise
         result = outcome.result
         cost = self._record(plan, run_id, job, outcome, settings).total_cost_usd
         failure = failure_of(result)

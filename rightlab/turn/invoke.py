@@ -6,11 +6,11 @@ prompt file where it ends with the process and starts the CLI; the message goes 
 invocation ends.
 """
 
+import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,12 +77,16 @@ class Outcome:
 
 
 class Invoker:
-    """Runs plans on one agent's transport and sandbox."""
+    """Runs plans on one agent's transport and sandbox, at most ``slots`` processes at once, in order of asking."""
 
-    def __init__(self, transport: ClaudeTransport, folder: GuestFolder, tools: ToolAccess) -> None:
+    def __init__(
+        self, transport: ClaudeTransport, folder: GuestFolder, tools: ToolAccess, *, slots: int
+    ) -> None:
         self._transport = transport
         self._folder = folder
         self._tools = tools
+        self._slots = asyncio.Semaphore(slots)
+        self._of_session: dict[str, asyncio.Task[None]] = {}
 
     async def run(
         self,
@@ -93,17 +97,51 @@ class Invoker:
     ) -> Outcome:
         """Run ``plan`` to its one result, which may be a failure (see :func:`rightlab.claude.failure_of`).
 
+        Returns with the result, while the process still ends: a reply need not wait for that. A later call for the
+        same session does, since its transcript is whole only then.
+
         Raises :class:`TurnFailed` when the CLI gives none, SandboxError or ClaudeError when it does not start.
         """
-        invocation_id = plan.scope.invocation_id
-        files = self._folder.files_dir / invocation_id
+        files = self._folder.files_dir / plan.scope.invocation_id
+        stream: AsyncGenerator[Event, None] | None = None
+        if (before := self._of_session.get(plan.session_id)) is not None:
+            await asyncio.shield(before)
+        await self._slots.acquire()
         try:
             command, invocation = self._prepare(plan, files, channel)
             stream = self._transport.run(invocation, stdin=plan.stdin, command=command)
-            return await self._follow(stream, on_event)
+            outcome = await self._follow(stream, on_event)
+        except BaseException:
+            await self._end(stream, plan, files)
+            raise
+        self._keep(plan.session_id, asyncio.create_task(self._end(stream, plan, files), name="ending"))
+        return outcome
+
+    def _keep(self, session_id: str, ending: "asyncio.Task[None]") -> None:
+        self._of_session[session_id] = ending
+
+        def forget(task: "asyncio.Task[None]") -> None:
+            if self._of_session.get(session_id) is task:
+                del self._of_session[session_id]
+
+        ending.add_done_callback(forget)
+
+    async def drain(self, seconds: float = 1.0) -> None:
+        """Let the processes that have given their result end by themselves, so that their transcripts are whole."""
+        if self._of_session:
+            await asyncio.wait(list(self._of_session.values()), timeout=seconds)
+
+    async def _end(
+        self, stream: AsyncGenerator[Event, None] | None, plan: InvocationPlan, files: Path
+    ) -> None:
+        """No more tool calls; then the process, its files, and its slot for the next one."""
+        self._tools.close(plan.scope.invocation_id)
+        try:
+            if stream is not None:
+                await stream.aclose()
         finally:
-            self._tools.close(invocation_id)
             shutil.rmtree(files, ignore_errors=True)
+            self._slots.release()
 
     def _prepare(
         self, plan: InvocationPlan, files: Path, channel: Channel | None
@@ -138,27 +176,26 @@ class Invoker:
         return ["/bin/sh", f"{guest_files}/run.sh"], invocation
 
     async def _follow(
-        self, stream: AsyncIterator[Event], on_event: Callable[[Event], Awaitable[None]] | None
+        self, stream: AsyncGenerator[Event, None], on_event: Callable[[Event], Awaitable[None]] | None
     ) -> Outcome:
         started = time.monotonic()
         tools: list[str] = []
         init: Init | None = None
-        async with aclosing(stream) as events:  # type: ignore[type-var]  # every transport is an async generator
-            async for event in events:
-                if isinstance(event, Init):
-                    init = event
-                elif isinstance(event, ToolUse) and event.name != OUTPUT_TOOL:
-                    tools.append(event.name)
-                if on_event is not None:
-                    await on_event(event)
-                if isinstance(event, Result):
-                    elapsed = int((time.monotonic() - started) * 1000)
-                    return Outcome(
-                        event,
-                        elapsed,
-                        tools,
-                        model=init.model if init is not None else None,
-                        api_key_source=init.api_key_source if init is not None else None,
-                        mcp_status=init.mcp_status() if init is not None else None,
-                    )
+        async for event in stream:
+            if isinstance(event, Init):
+                init = event
+            elif isinstance(event, ToolUse) and event.name != OUTPUT_TOOL:
+                tools.append(event.name)
+            if on_event is not None:
+                await on_event(event)
+            if isinstance(event, Result):
+                elapsed = int((time.monotonic() - started) * 1000)
+                return Outcome(
+                    event,
+                    elapsed,
+                    tools,
+                    model=init.model if init is not None else None,
+                    api_key_source=init.api_key_source if init is not None else None,
+                    mcp_status=init.mcp_status() if init is not None else None,
+                )
         raise TurnFailed("cli", "Claude Code ended without a result")

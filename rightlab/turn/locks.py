@@ -1,4 +1,4 @@
-"""One turn at a time per conversation (spec agent-runtime 3.7), and a cap on live CLI processes."""
+"""One turn at a time per conversation (spec agent-runtime 3.7)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,13 @@ __all__ = ["ScopeLocks"]
 
 
 class ScopeLocks:
-    """A lock per (chat, thread), held for a whole turn, and one cap of ``slots`` live processes.
+    """A lock per (chat, thread), held for a whole turn. Locks exist only while somebody holds or waits for them.
 
-    A turn holds its conversation while its reply waits for the platform, but no process slot: a chat that a flood
-    wait holds up keeps nobody else waiting. Locks exist only while somebody holds or waits for them.
+    A turn holds its conversation while its reply waits for the platform, but no process: a chat that a flood wait
+    holds up keeps nobody else waiting.
     """
 
-    def __init__(self, slots: int) -> None:
-        self._slots = asyncio.Semaphore(slots)
+    def __init__(self) -> None:
         self._locks: dict[tuple[int, int], tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
@@ -32,9 +31,3 @@ class ScopeLocks:
                 del self._locks[scope]
             else:
                 self._locks[scope] = (lock, users - 1)
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """A place among the live processes, in order of asking."""
-        async with self._slots:
-            yield

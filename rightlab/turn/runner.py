@@ -212,8 +212,7 @@ class TurnRunner:
             )
             await self._note_plan(turn_id, plan, batch)
             try:
-                async with self._locks.slot():
-                    outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
+                outcome = await self._invoker.run(plan, channel=channel, on_event=self._watch(turn_id))
             except TurnFailed as error:
                 self._record(turn_id, plan, None, settings, failure=error.kind)
                 raise

@@ -213,7 +213,8 @@ async def test_children_in_a_session_of_their_own_die_too(child: Any, make_progr
         f"kid = subprocess.Popen([sys.executable, '-c', {inner!r}], start_new_session=True, "
         "stdout=subprocess.PIPE)",
         "say(type='system', subtype='kids', pids=[kid.pid, int(kid.stdout.readline())])",
-        "end()" if ends else "time.sleep(60)",
+        # The CLI is there for a moment after its result, and its children are looked up in that moment.
+        "end(); sys.stdout.flush(); time.sleep(0.5)" if ends else "time.sleep(60)",
     )
     stream = child.stream(program)
     first = await anext(stream)

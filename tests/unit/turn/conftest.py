@@ -119,7 +119,7 @@ class Desk:
         self.ledger = Ledger(store, clock)
         self.registry = PromptRegistry()
         self.registry.section("identity:test", 1, "You are a test.")
-        self.locks = ScopeLocks(slots)
+        self.locks = ScopeLocks()
         self.records = TurnRecords(store, clock, self.inbox, self.outbox)
         self.runner = TurnRunner(
             clock=clock,
@@ -130,7 +130,7 @@ class Desk:
             ledger=self.ledger,
             registry=self.registry,
             context=lambda **_: {},
-            invoker=Invoker(self.transport, FakeFolder(self.folder / "files"), self.tools),
+            invoker=Invoker(self.transport, FakeFolder(self.folder / "files"), self.tools, slots=slots),
             settings=lambda: TurnSettings(
                 agent="test", model="sonnet", debug=False, source="scripted", scripted=True
             ),
