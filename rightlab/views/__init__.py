@@ -10,6 +10,8 @@ from rightlab.views.live import load, unload
 
 if TYPE_CHECKING:
     from rightlab.views.confirm import Confirm
+    from rightlab.views.prompt import PromptView
+    from rightlab.views.prompt_turns import DivergenceView
     from rightlab.views.rows import CallRows, FrameRows, RelationRows, Rows, rows_of
     from rightlab.views.status import StatusView
     from rightlab.views.table import TableView
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CallRows",
     "Confirm",
+    "DivergenceView",
     "FrameRows",
     "HasPage",
+    "PromptView",
     "RelationRows",
     "Rows",
     "StatusView",
@@ -37,6 +41,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "confirm": ("Confirm",),
+        "prompt": ("PromptView",),
+        "prompt_turns": ("DivergenceView",),
         "rows": ("CallRows", "FrameRows", "RelationRows", "Rows", "rows_of"),
         "status": ("StatusView",),
         "table": ("TableView",),

@@ -39,4 +39,34 @@ def _status(owner: Any) -> dict[str, Any]:
     return StatusView.of(open_lab(owner.agent, home=owner.home)).widget_bundle()
 
 
-_VIEWS: dict[str, Callable[[Any], dict[str, Any]]] = {"rightlab.runtime.status.Status": _status}
+def _prompt(owner: Any) -> dict[str, Any]:
+    from rightlab.lab import Lab
+    from rightlab.runtime.prompts import origin_of
+    from rightlab.views.prompt import PromptView
+
+    origin = origin_of(owner)
+    # A snapshot of a variant that is gone cannot be brought up to date.
+    if origin is None or (origin.variant is not None and origin.variant.closed):
+        return {}
+    return PromptView.of(Lab(origin.agent), origin.mode, origin.variant).widget_bundle()
+
+
+def _variant(owner: Any) -> dict[str, Any]:
+    from rightlab.lab import Lab
+    from rightlab.views.prompt import PromptView
+
+    return {} if owner.closed else PromptView.of(Lab(owner.agent), "normal", owner).widget_bundle()
+
+
+def _divergences(owner: Any) -> dict[str, Any]:
+    from rightlab.views.prompt_turns import DivergenceView
+
+    return DivergenceView.of(owner).widget_bundle()
+
+
+_VIEWS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "rightlab.prompt.assembly.Assembly": _prompt,
+    "rightlab.runtime.divergences.Divergences": _divergences,
+    "rightlab.runtime.status.Status": _status,
+    "rightlab.runtime.variants.Variant": _variant,
+}
