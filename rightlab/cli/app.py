@@ -60,7 +60,7 @@ def options(context: typer.Context) -> Options:
 
 def run(argv: list[str]) -> int:
     """Run ``argv`` and return the exit code of the contract."""
-    for name in ("agents", "runtimes", "talk", "crons", "demo", "later"):
+    for name in ("agents", "runtimes", "talk", "crons", "demo", "usage", "later"):
         import_module(f"rightlab.cli.{name}")
     debug = "--debug" in argv
     command = typer.main.get_command(app)
