@@ -69,3 +69,5 @@ def prompt(
         console.document(assembly.to_json())
     else:
         console.line(assembly.render())
+        for problem in assembly.problems:
+            console.note(f"{problem.severity}: {problem.message}")

@@ -12,6 +12,7 @@ from rightlab.home import AgentConfig, AgentHome
 from rightlab.html import zone
 from rightlab.mcp import builtin_tools
 from rightlab.prompt import Assembly, PromptRegistry, PromptSettings, right_agent_registry
+from rightlab.runtime.platform_files import installed_skills
 from rightlab.store import Store
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def agent_registry(agent: AgentHome, config: AgentConfig, token: str | None) -> 
             notice_token=token,
             memory_provider=config.memory.provider,
             timezone=config.timezone,
+            skills=installed_skills(agent),
             tools=frozenset(tool.name for tool in builtin_tools()),
         )
     )

@@ -23,6 +23,7 @@ from rightlab.runtime.housekeeping import keep_house, sweep_files
 from rightlab.runtime.hub import hub_warnings
 from rightlab.runtime.not_yet import not_yet
 from rightlab.runtime.notebook import NOTEBOOK_CHAT, NotebookChannel
+from rightlab.runtime.platform_files import deploy_skills
 from rightlab.runtime.prompts import agent_registry, prompt_context
 from rightlab.runtime.setup import notice_token
 from rightlab.runtime.tools import OutboxMessages, TurnTools
@@ -246,6 +247,7 @@ def _wire(
     sessions, outbox, ledger = Sessions(store, clock), Outbox(store, clock), Ledger(store, clock)
     notebook = NotebookChannel(inbox, archive, clock)
     token = notice_token(store)
+    deploy_skills(agent, config.memory.provider)
     registry = agent_registry(agent, config, token)
     current = ConfigWatch(agent, config)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rightlab.errors import RightlabError
 from rightlab.home import AgentHome, Home
+from rightlab.runtime.platform_files import deploy_skills
 from rightlab.store import Store, Tx
 
 __all__ = ["make_agent", "notice_token"]
@@ -35,6 +36,7 @@ def make_agent(
     try:
         with Store.open(agent.db_path, role="owner") as store:
             notice_token(store)
+        deploy_skills(agent, agent.config().memory.provider)
     except RightlabError:
         home.destroy_agent(name)
         raise
