@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from rightlab.usage.baseline import Baseline, baseline_of
     from rightlab.usage.ledger import Ledger
     from rightlab.usage.percentiles import METHOD, MIN_SAMPLE, Summary, percentile, summarize
     from rightlab.usage.prices import ALIASES, PRICE_VERSION, PriceTable, price, resolve_model
     from rightlab.usage.rows import LEARNING_SOURCES, SOURCES, Day, Metered, UsageRow
+    from rightlab.usage.transcripts import read_transcripts
+    from rightlab.usage.verdict import Verdict, compare
 
 __all__ = [
     "ALIASES",
@@ -17,14 +20,19 @@ __all__ = [
     "MIN_SAMPLE",
     "PRICE_VERSION",
     "SOURCES",
+    "Baseline",
     "Day",
     "Ledger",
     "Metered",
     "PriceTable",
     "Summary",
     "UsageRow",
+    "Verdict",
+    "baseline_of",
+    "compare",
     "percentile",
     "price",
+    "read_transcripts",
     "resolve_model",
     "summarize",
 ]
@@ -32,9 +40,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "baseline": ("Baseline", "baseline_of"),
         "ledger": ("Ledger",),
         "percentiles": ("METHOD", "MIN_SAMPLE", "Summary", "percentile", "summarize"),
         "prices": ("ALIASES", "PRICE_VERSION", "PriceTable", "price", "resolve_model"),
         "rows": ("LEARNING_SOURCES", "SOURCES", "Day", "Metered", "UsageRow"),
+        "transcripts": ("read_transcripts",),
+        "verdict": ("Verdict", "compare"),
     },
 )
