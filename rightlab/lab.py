@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rightlab.runtime.status import Status
     from rightlab.runtime.variants import Variant
     from rightlab.turn import CronTurn, Turn
+    from rightlab.usage import Baseline, Verdict
 
 __all__ = ["Lab", "deliver", "demo", "open", "result", "run_prompt", "silent"]
 
@@ -162,8 +163,35 @@ class Lab:
 
         return Crons(self._agent)
 
-    def baseline(self, days: int = 14, source: str = "interactive") -> Any:
-        raise NotAvailable("baselines")
+    def baseline(
+        self,
+        days: int = 14,
+        source: str | Sequence[str] | None = "interactive",
+        *,
+        by: str | Sequence[str] | None = None,
+        tz: str | None = None,
+        **only: Any,
+    ) -> "Baseline":
+        """What one invocation usually costs: percentiles over the last ``days`` complete days, never today.
+
+        ``source`` None is all of them; ``only`` further keeps a ``model``, ``chat``, ``job``, ``skill`` or ``prompt``
+        (sha256 or its beginning); ``by`` splits it by one or several of source, model, chat, job, skill, prompt and
+        day; days are days in ``tz`` (default: the agent's zone). Raises UsageError, StoreError.
+        """
+        from rightlab.runtime.baselines import read_baseline
+
+        return read_baseline(self._agent, days=days, source=source, by=by, tz=tz, **only)
+
+    def check_baseline(
+        self, baseline: "str | os.PathLike[str] | Baseline" = "main", **options: Any
+    ) -> "Verdict":
+        """What ran since the saved ``baseline`` against it: cheaper, dearer or cannot tell.
+
+        Options (``days``, ``store``): see :func:`rightlab.runtime.baselines.check_baseline`. Raises UsageError.
+        """
+        from rightlab.runtime.baselines import check_baseline
+
+        return check_baseline(self._agent, baseline, **options)
 
     def experiment(self, variants: Any, cases: Any, repeats: int = 1) -> Any:
         raise NotAvailable("experiments")

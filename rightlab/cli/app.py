@@ -12,6 +12,9 @@ from rightlab.errors import RightlabError, system_failure
 
 __all__ = ["Options", "app", "options", "run"]
 
+_MODULES = ("agents", "runtimes", "talk", "crons", "demo", "usage", "usage_show", "baseline", "later")
+"""Where the commands are. An import of transcripts, which is to be as fast as a native tool, needs one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -60,7 +63,7 @@ def options(context: typer.Context) -> Options:
 
 def run(argv: list[str]) -> int:
     """Run ``argv`` and return the exit code of the contract."""
-    for name in ("agents", "runtimes", "talk", "crons", "demo", "usage", "later"):
+    for name in ("usage",) if argv[:2] == ["usage", "import"] else _MODULES:
         import_module(f"rightlab.cli.{name}")
     debug = "--debug" in argv
     command = typer.main.get_command(app)

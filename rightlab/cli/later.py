@@ -19,7 +19,6 @@ def later(parent: typer.Typer, name: str, what: str) -> None:
 
 
 for _name, _what in (
-    ("baseline", "baselines"),
     ("skills", "the skill inventory"),
     ("curator", "the curator"),
     ("export", "exporting notebooks"),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from rightlab.clock import Clock, SystemClock
 from rightlab.errors import UsageError
@@ -36,16 +37,18 @@ from rightlab.usage import (
     UsageRow,
     summarize,
 )
+from rightlab.usage.samples import skills_of
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["KEYS", "Costs", "Group", "read_costs"]
 
-KEYS = ("source", "model", "day", "chat", "cron")
+KEYS = ("source", "model", "day", "chat", "cron", "job", "session", "skill", "prompt")
 """What the ledger can be grouped by."""
 
 DEAREST = 5
+GAP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,9 @@ class Costs:
     newest: datetime | None
     scripted: int
     subscription: int
+    unknown_models: tuple[str, ...] = ()
+    price_gaps: int = 0
+    """Invocations where the CLI's own figure and our table's are more than 1 % apart."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -98,8 +104,12 @@ class Costs:
             "zone": self.zone,
             "by": list(self.by),
             "method": METHOD,
+            "min_sample": MIN_SAMPLE,
             "price_version": PRICE_VERSION,
             "groups": self._records(),
+            "totals": _record(self.whole),
+            "unknown_models": list(self.unknown_models),
+            "price_gaps": self.price_gaps,
         }
 
     def to_frame(self) -> "pandas.DataFrame":
@@ -111,17 +121,7 @@ class Costs:
     def _records(self) -> list[dict[str, Any]]:
         records = []
         for group in self.groups:
-            record: dict[str, Any] = dict(zip(self.by, group.key, strict=True))
-            record.update(n=group.n, cost_usd=group.cost_usd, unknown=group.unknown)
-            for name, summary in (
-                ("cost", group.cost),
-                ("steps", group.steps),
-                ("elapsed_ms", group.elapsed),
-            ):
-                record.update({f"{name}_{q}": getattr(summary, q) for q in ("p50", "p90", "p99")})
-            for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"):
-                record[name] = getattr(group, name)
-            records.append(record)
+            records.append({**dict(zip(self.by, group.key, strict=True)), **_record(group)})
         return records
 
     def page(self) -> Page:
@@ -208,6 +208,10 @@ class Costs:
 
     def _footer(self) -> Footer:
         more = [f"prices {PRICE_VERSION}"]
+        if self.unknown_models:
+            more.append(f"no known price: {', '.join(self.unknown_models)}")
+        if self.price_gaps:
+            more.append(f"{self.price_gaps} where the CLI's figure and the table's are over 1 % apart")
         if self.subscription:
             more.append("subscription use is shown API-equivalent")
         source = None
@@ -265,19 +269,10 @@ def read_costs(
     with Store.open(agent.db_path, role="reader") as store:
         rows = Ledger(store, clock).rows(since=since, sources=wanted)
 
-    def key_of(row: UsageRow) -> tuple[str, ...]:
-        values = {
-            "source": row.source,
-            "model": row.model or "unknown",
-            "day": row.at.astimezone(where).date().isoformat(),
-            "chat": "–" if row.chat_id is None else str(row.chat_id),
-            "cron": row.job_name or "–",
-        }
-        return tuple(values[key] for key in keys)
-
     grouped: dict[tuple[str, ...], list[UsageRow]] = {}
     for row in rows:
-        grouped.setdefault(key_of(row), []).append(row)
+        for key in _keys_of(row, keys, where):
+            grouped.setdefault(key, []).append(row)
     groups = [_group(key, members) for key, members in grouped.items()]
     if keys[0] == "day":
         groups.sort(key=lambda group: group.key)
@@ -298,7 +293,38 @@ def read_costs(
         newest=rows[-1].at if rows else None,
         scripted=sum(row.scripted for row in rows),
         subscription=sum(row.api_key_source == "none" and not row.scripted for row in rows),
+        unknown_models=tuple(sorted({row.model or "unknown" for row in rows if row.total_cost_usd is None})),
+        price_gaps=sum((row.price_gap or 0.0) > GAP for row in rows),
     )
+
+
+def _record(group: Group) -> dict[str, Any]:
+    record: dict[str, Any] = {"n": group.n, "cost_usd": group.cost_usd, "unknown": group.unknown}
+    for name, summary in (("cost", group.cost), ("steps", group.steps), ("elapsed_ms", group.elapsed)):
+        record.update({f"{name}_{q}": getattr(summary, q) for q in ("p50", "p90", "p99")})
+    for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"):
+        record[name] = getattr(group, name)
+    record["cache_hit_ratio"] = group.cache_share
+    return record
+
+
+def _keys_of(row: UsageRow, keys: Sequence[str], where: ZoneInfo) -> list[tuple[str, ...]]:
+    """The groups ``row`` is in: one, with ``skill`` one for each skill it used."""
+    values = {
+        "source": row.source,
+        "model": row.model or "unknown",
+        "day": row.at.astimezone(where).date().isoformat(),
+        "chat": "–" if row.chat_id is None else str(row.chat_id),
+        "cron": row.job_name or "–",
+        "job": row.job_name or "–",
+        "session": row.session_uuid or "–",
+        "prompt": (row.prompt_sha256 or "unknown")[:12],
+    }
+    found: list[tuple[str, ...]] = [()]
+    for key in keys:
+        parts = (skills_of(row.skills_json) or ("–",)) if key == "skill" else (values[key],)
+        found = [(*done, part) for done in found for part in parts]
+    return found
 
 
 def _group(key: tuple[str, ...], rows: Sequence[UsageRow]) -> Group:

@@ -74,8 +74,6 @@ def test_usage_errors_are_one_line_and_exit_2(cli, tmp_path) -> None:
 
 def test_what_comes_later_says_so(cli) -> None:
     for args in (
-        ["usage", "show", "x", "--json"],
-        ["baseline", "check", "x"],
         ["skills", "x"],
         ["curator", "x", "--plan"],
         ["export", "x", "--html", "y"],
