@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rightlab.errors import UsageError
+from rightlab.usage.reading import clean
 
 __all__ = ["Fault", "Found", "Source", "find_files"]
 
@@ -14,7 +15,7 @@ class Fault(dict[str, object]):
     """Something that could not be read: ``file``, ``line`` (from 1, None for a whole file) and ``error``."""
 
     def __init__(self, file: str, line: int | None, error: str) -> None:
-        super().__init__(file=file, line=line, error=error)
+        super().__init__(file=clean(file), line=line, error=clean(error))
 
     @property
     def file(self) -> str:

@@ -187,23 +187,16 @@ def _table(requests: list[Request], prompts: list[str]) -> "pyarrow.Table":
     types |= dict.fromkeys(("key", "file", "model", "project", "session", "agent", "version"), text)
     types |= {"request_id": text, "sidechain": flag, "standard": flag, "differs": flag}
     columns: dict[str, list[Any]] = {
-        name: [*(_storable(value) for value in values), *([None] * len(prompts))]
+        name: [*values, *([None] * len(prompts))]
         for name, values in zip(
             Request._fields, zip(*requests, strict=True) if requests else [()] * len(Request._fields),
             strict=True,
         )
     }  # fmt: skip
-    columns["key"][len(requests) :] = [_storable(prompt) for prompt in prompts]
+    columns["key"][len(requests) :] = prompts
     arrays = {name: pa.array(values, types[name]) for name, values in columns.items()}
     kinds = [_REQUEST] * len(requests) + [_PROMPT] * len(prompts)
     return pa.table({"kind": pa.array(kinds, text).dictionary_encode(), **arrays})
-
-
-def _storable(value: Any) -> Any:
-    """Text with half a character in it, which JSON may hold and UTF-8 may not, in escaped form."""
-    if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    return value
 
 
 def _state(one: dict[str, Any]) -> FileState:

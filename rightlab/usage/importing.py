@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from rightlab.errors import UsageError
 from rightlab.usage.finding import Fault, Source, find_files
 from rightlab.usage.prices import PriceRow, PriceTable
-from rightlab.usage.reading import MAX_ERRORS, PLACEHOLDER_UNTIL, Request, merged
+from rightlab.usage.reading import MAX_ERRORS, PLACEHOLDER_UNTIL, Request, clean, merged
 from rightlab.usage.results import requests_of_results
 from rightlab.usage.workers import Part, read_parts, split
 
@@ -138,7 +138,7 @@ class Imported:
             "turns": len(self.prompts),
             "duplicates": sum(state.usage_rows for state in self.files.values()) - len(self.requests),
             "errors": self.faults(),
-            "notes": notes,
+            "notes": [clean(note) for note in notes],
             "totals": {
                 **totals.to_json(),
                 "cost_complete": complete,
@@ -254,11 +254,14 @@ def read_sources(
             if into.add(request):
                 fresh[request.key] = into.requests[request.key]
         into.prompts.update(told["prompts"])
-        for request in requests_of_results(told["runs"], source.path, state.total):
+        for found in requests_of_results(told["runs"], clean(source.path), state.total):
+            if not isinstance(found, Request):
+                state.errors.append(found)
+                continue
             state.usage_rows += 1
-            into.prompts.add(f"run:{request.key.partition('|')[0]}")
-            if into.add(request):
-                fresh[request.key] = into.requests[request.key]
+            into.prompts.add(f"run:{found.key.partition('|')[0]}")
+            if into.add(found):
+                fresh[found.key] = into.requests[found.key]
         _take(state, told)
     return list(fresh.values())
 

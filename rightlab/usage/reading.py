@@ -20,6 +20,7 @@ __all__ = [
     "SYNTHETIC",
     "Request",
     "better",
+    "clean",
     "is_placeholder",
     "merged",
     "read_part",
@@ -151,6 +152,7 @@ def read_part(path: str, start: int, end: int, now: float) -> dict[str, Any]:
 class _Part:
     def __init__(self, path: str, now: float) -> None:
         self.path = path
+        self.name = clean(path)
         self.latest = int(now * 1e6) + _DAY_US
         self.lines = 0
         self.number = 0
@@ -163,6 +165,9 @@ class _Part:
         self.versions: set[str] = set()
         self.skew: int | None = None
         self.last_ts = 0
+        self.last_version: str | None = None
+        self.last_key: str | None = None
+        self.last_usage: Any = None
         self.offset = 0
         self.cut: tuple[int, str] | None = None
         self.failure: str | None = None
@@ -288,13 +293,18 @@ class _Part:
         message = row.get("message")
         if type(message) is not dict:
             raise _Bad("an assistant row without a message")
-        model = message.get("model")
+        model = _text(message.get("model"))
         if model == SYNTHETIC:
             return
-        if not isinstance(model, str) or not model:
+        if not model:
             self.fault("no model is named")
             model = "unknown"
         usage = message.get("usage")
+        key = _text(message.get("id") or row.get("requestId") or row.get("uuid"))
+        if key == self.last_key and usage == self.last_usage and key is not None and usage is not None:
+            # The next block of the same message: most rows are that.
+            self.usage_rows += 1
+            return
         standard = False
         if isinstance(usage, dict):
             counts = _counts(usage)
@@ -304,15 +314,17 @@ class _Part:
             counts = (0, 0, 0, 0, 0, 0, 0)
         ts = self.time(row.get("timestamp") or frame.get("timestamp"))
         version = _text(frame.get("version"))
-        if version is not None and version not in self.versions and is_placeholder(version):
-            self.versions.add(version)
-        key = message.get("id") or row.get("requestId") or row.get("uuid")
-        if not isinstance(key, str):
-            key = f"{frame.get('sessionId')}:{self.path}:{self.number}"
+        if version is not None and version != self.last_version:
+            self.last_version = version
+            if is_placeholder(version):
+                self.versions.add(version)
+        self.last_key, self.last_usage = key, usage
+        if key is None:
+            key = f"{_text(frame.get('sessionId'))}:{self.name}:{self.number}"
         self.usage_rows += 1
         request = Request(
             key,
-            self.path,
+            self.name,
             self.number,
             ts,
             model,
@@ -357,7 +369,7 @@ class _Part:
         key = row.get("promptId") or row.get("uuid")
         if not isinstance(key, str):
             key = f"{row.get('sessionId')}:{row.get('timestamp')}:{text[:200]}"
-        self.prompts.add(key)
+        self.prompts.add(clean(key))
 
     def time(self, value: Any) -> int | None:
         try:
@@ -395,8 +407,13 @@ def _parsed(piece: bytes) -> tuple[Any, str | None]:
         return None, "not JSON that can be read"
 
 
+def clean(text: str) -> str:
+    """``text`` with what UTF-8 cannot hold (half an emoji, odd bytes of a file name) in escaped form."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return clean(value) if isinstance(value, str) else None
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
@@ -414,21 +431,26 @@ def _count(usage: Mapping[str, Any], name: str) -> int:
 
 def _counts(usage: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int]:
     """Input, output, read, 5-minute and 1-hour writes, searches, fetches. Raises _Bad for what cannot be."""
-    written = _count(usage, "cache_creation_input_tokens")
+    plain, told = usage.get("input_tokens"), usage.get("output_tokens")
+    read, written = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
+    if not (
+        type(plain) is type(told) is type(read) is type(written) is int
+        and 0 <= plain <= MAX_COUNT
+        and 0 <= told <= MAX_COUNT
+        and 0 <= read <= MAX_COUNT
+        and 0 <= written <= MAX_COUNT
+    ):
+        plain, told = _count(usage, "input_tokens"), _count(usage, "output_tokens")
+        read = _count(usage, "cache_read_input_tokens")
+        written = _count(usage, "cache_creation_input_tokens")
     split = usage.get("cache_creation")
     five = hour = 0
     if type(split) is dict:
         five = _count(split, "ephemeral_5m_input_tokens")
         hour = _count(split, "ephemeral_1h_input_tokens")
     web = usage.get("server_tool_use")
-    web = web if type(web) is dict else {}
-    return (
-        _count(usage, "input_tokens"),
-        _count(usage, "output_tokens"),
-        _count(usage, "cache_read_input_tokens"),
-        # Writes whose keeping time is not told are kept 5 minutes, the default.
-        max(five, written - hour),
-        hour,
-        _count(web, "web_search_requests"),
-        _count(web, "web_fetch_requests"),
-    )
+    searches = fetches = 0
+    if type(web) is dict and any(web.values()):
+        searches, fetches = _count(web, "web_search_requests"), _count(web, "web_fetch_requests")
+    # Writes whose keeping time is not told are kept 5 minutes, the default.
+    return plain, told, read, max(five, written - hour), hour, searches, fetches

@@ -4,11 +4,12 @@ A result's totals are those of the whole session so far, also across processes (
 used is its ``usage``, its ``model_usage_since_last_result``, or the difference from the result before.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rightlab.usage.prices import tokens_of
-from rightlab.usage.reading import Request
+from rightlab.usage.reading import Request, clean
 
 __all__ = ["requests_of_results"]
 
@@ -20,27 +21,64 @@ _COUNTS = (
     "cacheCreationEphemeral5mInputTokens",
     "cacheCreationEphemeral1hInputTokens",
     "webSearchRequests",
-    "costUSD",
 )
+_ALL = (
+    *_COUNTS,
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cache_creation",
+)
+MAX_TOTAL = 10**12
+"""No session has so many tokens of a kind."""
 
 
-def requests_of_results(runs: Iterable[Mapping[str, Any]], path: str, base: int) -> Iterator[Request]:
-    """The requests of the results of one file, in their order; ``base`` is added to their line numbers."""
+def requests_of_results(
+    runs: Iterable[Mapping[str, Any]], path: str, base: int
+) -> Iterator[Request | tuple[int, str]]:
+    """The requests of the results of one file, in their order; ``base`` is added to their line numbers.
+
+    A result whose counts cannot be is told as its line and what is wrong.
+    """
     before: dict[str, Mapping[str, Any]] = {}
     for run in runs:
-        session = str(run.get("session_id"))
-        uuid = str(run.get("uuid") or f"{session}:{path}:{run['line'] + base}")
+        line = run["line"] + base
+        session = clean(str(run.get("session_id")))
+        uuid = clean(str(run.get("uuid") or f"{session}:{path}:{line}"))
         total = run.get("modelUsage")
         total = total if isinstance(total, dict) else {}
+        steps = run.get("num_turns")
         for model, entry, cost in _used(run, total, before.get(session)):
-            tokens = tokens_of(entry)
-            if min(tokens.input, tokens.output, tokens.read, tokens.write_5m, tokens.write_1h) < 0:
+            wrong = next((name for name in _ALL if not _possible(entry.get(name))), None)
+            if wrong is not None:
+                yield line, f"{wrong} cannot be {str(entry[wrong])[:40]}; the result is left out"
                 continue
+            tokens = tokens_of(entry)
             yield Request(
-                f"{uuid}|{model}", path, run["line"] + base, None, model, None, session, None, False, None, None,
-                tokens.input, tokens.output, tokens.read, tokens.write_5m, tokens.write_1h,
-                _number(entry, "webSearchRequests"), 0, True, False, cost, max(1, _number(run, "num_turns")),
-            )  # fmt: skip
+                key=f"{uuid}|{clean(model)}",
+                file=path,
+                line=line,
+                ts=None,
+                model=clean(model),
+                project=None,
+                session=session,
+                agent=None,
+                sidechain=False,
+                version=None,
+                request_id=None,
+                input=tokens.input,
+                output=tokens.output,
+                read=tokens.read,
+                write_5m=tokens.write_5m,
+                write_1h=tokens.write_1h,
+                searches=entry.get("webSearchRequests") or 0,
+                fetches=0,
+                standard=True,
+                differs=False,
+                cost=cost,
+                steps=steps if isinstance(steps, int) and steps > 1 else 1,
+            )
         before[session] = total
 
 
@@ -62,17 +100,17 @@ def _used(
         return found
     usage = run.get("usage")
     if len(total) == 1 and isinstance(usage, dict):
-        (model, entry), whole = next(iter(total.items())), total[next(iter(total))]
-        same = isinstance(whole, dict) and tokens_of(whole).output == tokens_of(usage).output
+        ((model, entry),) = total.items()
         # The session's first run: its total is its own. Of a later one only the counts are known.
-        return [(model, usage, _cost(entry) if same else None)]
+        first = isinstance(entry, dict) and entry.get("outputTokens") == usage.get("output_tokens")
+        return [(model, usage, _cost(entry) if first else None)]
     return [(model, entry, _cost(entry)) for model, entry in total.items() if isinstance(entry, dict)]
 
 
 def _minus(entry: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: entry[name] - before.get(name, 0)
-        for name in _COUNTS
+        for name in (*_COUNTS, "costUSD")
         if isinstance(entry.get(name), int | float) and isinstance(before.get(name, 0), int | float)
     }
 
@@ -82,9 +120,10 @@ def _cost(entry: Mapping[str, Any]) -> float | None:
     value = entry.get("costUSD")
     if entry.get("costBasis") == "unknown" or isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return max(0.0, float(value))
+    return max(0.0, float(value)) if math.isfinite(value) else None
 
 
-def _number(values: Mapping[str, Any], name: str) -> int:
-    value = values.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+def _possible(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_possible(one) for one in value.values())
+    return value is None or (type(value) is int and 0 <= value <= MAX_TOTAL)
