@@ -22,6 +22,7 @@ from rightlab.html.format import (
     zone,
 )
 from rightlab.html.inline import Link, Styled, Value
+from rightlab.html.notebook import static_form
 from rightlab.html.page import Empty, Footer, Page
 from rightlab.html.parts import Bullets, Code, Details, Note, Pairs, Paragraph, Stack
 from rightlab.html.table import ROWS, Column, Table
@@ -67,6 +68,7 @@ __all__ = [
     "plural",
     "register_widget",
     "size",
+    "static_form",
     "tokens",
     "when",
     "width",
