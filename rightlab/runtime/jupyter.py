@@ -10,11 +10,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from rightlab.errors import RightlabError
-from rightlab.home import Home, make_dir, write_agent_owned
+from rightlab.home import Home, atomic_write, make_dir, write_agent_owned
 from rightlab.runtime.environment import child_environment, named_variables
 from rightlab.runtime.headless import connection_dir
 
-__all__ = ["copy_notebooks", "lab_command", "serve_lab", "shipped_notebooks"]
+__all__ = ["copy_notebooks", "lab_command", "lab_environment", "serve_lab", "shipped_notebooks"]
+
+_DEFAULTS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+"""JupyterLab's first start asks whether to fetch its news, over the notebook; ours does not ask and fetches none."""
 
 
 def shipped_notebooks() -> Path:
@@ -62,6 +65,27 @@ def lab_command(home: Home, notebooks: Path, *, open_path: str, browser: bool, p
     return command
 
 
+def lab_environment(home: Home, agent: str | None = None) -> dict[str, str]:
+    """The environment JupyterLab runs in: the home, the agent, and our defaults for JupyterLab's settings.
+
+    The defaults are a folder on Jupyter's configuration path, for this server only: a person's own settings and
+    files stand before it and are not touched.
+    """
+    defaults = make_dir(home.path / "run" / ".jupyter")  # no agent can have this name
+    overrides = make_dir(defaults / "labconfig") / "default_setting_overrides.json"
+    atomic_write(overrides, json.dumps(_DEFAULTS, indent=2) + "\n")
+    theirs = os.environ.get("JUPYTER_CONFIG_PATH", "")
+    known = [home.agent(name) for name in home.agents()]
+    extra = {
+        **named_variables(known),
+        "RIGHTLAB_HOME": str(home.path),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(one for one in (theirs, str(defaults)) if one),
+    }
+    if agent is not None:
+        extra["RIGHTLAB_AGENT"] = agent
+    return child_environment(extra)
+
+
 def serve_lab(
     home: Home,
     *,
@@ -75,13 +99,9 @@ def serve_lab(
     """Run JupyterLab until it ends (Ctrl-C). Raises RightlabError when it cannot start."""
     if port is not None:
         _require_free(port)
-    known = [home.agent(name) for name in home.agents()]
-    extra = {**named_variables(known), "RIGHTLAB_HOME": str(home.path)}
-    if agent is not None:
-        extra["RIGHTLAB_AGENT"] = agent
     command = lab_command(home, notebooks, open_path=open_path, browser=browser, port=port)
     say(f"JupyterLab opens {open_path} from {notebooks}; stop it with Ctrl-C.")
-    process = subprocess.Popen(command, env=child_environment(extra), cwd=notebooks)
+    process = subprocess.Popen(command, env=lab_environment(home, agent), cwd=notebooks)
     try:
         code = process.wait()
     except KeyboardInterrupt:

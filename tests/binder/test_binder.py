@@ -131,6 +131,8 @@ def test_post_build_sets_the_landing_page(scratch: Path, environment: dict[str, 
     config = json.loads((scratch / "etc/jupyter/jupyter_server_config.json").read_text())
     assert config["LabApp"]["default_url"] == f"/lab/tree/{LANDING}"
     assert (ROOT / "notebooks" / Path(LANDING).name).exists()
+    defaults = json.loads((scratch / "etc/jupyter/labconfig/default_setting_overrides.json").read_text())
+    assert defaults["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
 def test_post_build_fails_when_the_kernel_is_missing(scratch: Path, environment: dict[str, str]) -> None:
