@@ -103,6 +103,10 @@ class ImportStore:
         state = into.files.get(source.path)
         if state is None:
             return 0
+        if any(line is None for line, _ in state.errors):
+            # It could not be read to its end.
+            into.files[source.path] = FileState(source.path)
+            return 0
         if (state.size, state.mtime_ns, state.inode) == (source.size, source.mtime_ns, source.inode):
             return source.size
         if source.size >= state.offset and _tail(source.path, state.offset) == state.tail:

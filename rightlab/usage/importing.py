@@ -90,7 +90,7 @@ class Imported:
         return kept is not known
 
     def faults(self) -> list[Fault]:
-        return [*self.errors, *(fault for state in self.files.values() for fault in state.faults())]
+        return [*self.errors, *(fault for path in sorted(self.files) for fault in self.files[path].faults())]
 
     def report(self, zone: str = "UTC", prices: PriceTable | None = None) -> dict[str, Any]:
         """The document of ``usage import --json`` (contract). Raises UsageError for an unknown zone."""
@@ -121,7 +121,7 @@ class Imported:
                 entries.append(by_day.setdefault(day, _Entry()))
             for entry in entries:
                 entry.add(request, cost)
-        notes = [*self.notes, *(note for state in self.files.values() for note in state.notes())]
+        notes = [note for path in sorted(self.files) for note in self.files[path].notes()]
         if differing:
             notes.append(
                 f"{differing} requests are told with different prompt counts in several rows;"
@@ -138,7 +138,7 @@ class Imported:
             "turns": len(self.prompts),
             "duplicates": sum(state.usage_rows for state in self.files.values()) - len(self.requests),
             "errors": self.faults(),
-            "notes": [clean(note) for note in notes],
+            "notes": [clean(note) for note in [*notes, *self.notes]],
             "totals": {
                 **totals.to_json(),
                 "cost_complete": complete,
