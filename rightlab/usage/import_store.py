@@ -143,19 +143,23 @@ class ImportStore:
 
     def _load(self, path: Path, into: Imported) -> None:
         import pyarrow as pa
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         try:
-            columns = pq.read_table(io.BytesIO(path.read_bytes())).to_pydict()
-            kinds = columns.pop("kind")
-            rows = zip(*(columns[name] for name in Request._fields), strict=True)
+            table = pq.read_table(io.BytesIO(path.read_bytes()), use_threads=False)
+            prompts = table.filter(pc.equal(table["kind"], _PROMPT))["key"].to_pylist()
+            requests = table.filter(pc.equal(table["kind"], _REQUEST))
+            rows = [requests[name].to_pylist() for name in Request._fields]
         except (OSError, KeyError, pa.ArrowException) as error:
             raise self._broken(path, error) from error
-        for kind, row in zip(kinds, rows, strict=True):
-            if kind == _PROMPT:
-                into.prompts.add(row[0])
-            else:
-                into.add(Request(*row))
+        into.prompts.update(prompts)
+        found = map(Request._make, zip(*rows, strict=True))
+        if into.requests:
+            for request in found:
+                into.add(request)
+        else:
+            into.requests = {request.key: request for request in found}
 
     def _append(self, requests: Iterable[Request], prompts: Iterable[str]) -> Path:
         import pyarrow.parquet as pq
