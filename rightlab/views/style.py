@@ -18,6 +18,7 @@ STYLE = """
   max-width: 100%;
   overflow: hidden;
 }
+.rightlab-view .widget-box { overflow: visible; max-width: 100%; }
 .rightlab-view .widget-html, .rightlab-view .widget-html-content { height: auto; line-height: 1.5; width: 100%; }
 .rightlab-view .rightlab-controls { flex-flow: row wrap; gap: 4px 8px; align-items: center; }
 .rightlab-view .rightlab-controls .widget-button { width: auto; padding: 0 12px; }

@@ -1,5 +1,6 @@
 """The agent panel in JupyterLab: on its own, in place of a status, with every button pressed."""
 
+import time
 from typing import Any
 
 import pytest
@@ -87,4 +88,44 @@ def test_status_shows_one_live_panel_that_follows_a_turn_made_elsewhere(
         panels.nth(at).get_by_role("cell", name="delivered", exact=True).wait_for(timeout=15_000)
     assert notebook.violations() == []
     notebook.screenshot("panel-dark")
+    assert notebook.console_errors() == []
+
+
+def test_a_restarted_kernel_has_its_agent_up_again_and_views_re_attach(
+    demo: Any, server: Any, open_notebook: Any
+) -> None:
+    """The extension brings the agent back without a cell being run; a cell that is run shows a live panel again."""
+    from rightlab.runtime import host
+    from rightlab.runtime.state import read_state
+
+    cells = ["%rightlab up", "%rightlab status"]
+    notebook = open_notebook(server.write("restart.ipynb", cells, kernel="rightlab"), server=server)
+    notebook.run_all()
+    page = notebook.page
+    panel = notebook.output(1).locator(".rightlab-view")
+    panel.get_by_text("demo \u00b7 up").wait_for()
+    before = read_state(demo.agent)
+    assert before is not None
+
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    deadline = time.monotonic() + 60
+    while (after := read_state(demo.agent)) is None or after.pid == before.pid:
+        assert time.monotonic() < deadline, "the agent did not come back"
+        time.sleep(0.2)
+    assert host.ask(demo.agent, "Are you there again?", timeout=60)["status"] == "delivered"
+
+    page.evaluate(
+        """() => {
+          const notebook = window.jupyterapp.shell.currentWidget.content;
+          notebook.activeCellIndex = 1;
+          notebook.deselectAll();
+        }"""
+    )
+    notebook.command("notebook:run-cell")
+    panel.get_by_text("demo \u00b7 up").wait_for()
+    assert panel.count() == 1
+    panel.get_by_role("button", name="Stop", exact=True).click()
+    panel.get_by_role("button", name="Yes, stop").click()
+    panel.get_by_text("demo is down.").wait_for(timeout=30_000)
+    assert read_state(demo.agent) is None
     assert notebook.console_errors() == []

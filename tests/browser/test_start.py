@@ -4,9 +4,6 @@ The README's picture is made by this test: ``RIGHTLAB_SCREENSHOTS=docs python -m
 writes ``docs/start.png``.
 """
 
-import os
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,27 +11,11 @@ import pytest
 pytestmark = [pytest.mark.claude, pytest.mark.sandbox, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The demo as ``rightlab demo`` prepares it, with one turn and one cron run behind it."""
-    from rightlab.home import Home
-    from rightlab.runtime.demo import prepare_demo, run_once
-
-    # The README's picture shows paths; it gets one that is nobody's.
-    base = (
-        Path("/tmp/rightlab") if os.environ.get("RIGHTLAB_SCREENSHOTS") else tmp_path_factory.mktemp("start")
-    )
-    prepared = prepare_demo(Home.resolve(base / "home"))
-    yield prepared, run_once(prepared)
-    shutil.rmtree(base, ignore_errors=True)
-
-
 def test_start_shows_the_reply_the_prompt_the_cost_and_the_cron(
-    demo: tuple[Any, dict[str, Any]], lab_server_factory: Any, open_notebook: Any
+    lived_demo: Any, demo_server: Any, open_notebook: Any
 ) -> None:
-    prepared, once = demo
-    server = lab_server_factory(root=prepared.notebooks, env={"RIGHTLAB_HOME": str(prepared.home.path)})
-    notebook = open_notebook("00_start.ipynb", "light", width=1100, server=server)
+    once = lived_demo.once
+    notebook = open_notebook("00_start.ipynb", "light", width=1100, server=demo_server)
     notebook.run_all(timeout=150)
     shown = "\n".join(notebook.outputs())
 
