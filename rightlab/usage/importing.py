@@ -5,7 +5,7 @@ Rules of spec usage-and-baselines 3 and contract "usage import".
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 
 from rightlab.errors import UsageError
 from rightlab.usage.finding import Fault, Source, find_files
+from rightlab.usage.foreign import AGGREGATED, is_foreign, rows_of
 from rightlab.usage.prices import PriceRow, PriceTable
 from rightlab.usage.reading import MAX_ERRORS, PLACEHOLDER_UNTIL, Request, clean, merged
-from rightlab.usage.results import requests_of_results
+from rightlab.usage.results import RUN, requests_of_results
 from rightlab.usage.workers import Part, read_parts, split
 
 __all__ = ["Costing", "FileState", "Imported", "Watch", "day_in", "import_paths", "read_sources", "time_zone"]
@@ -47,6 +48,8 @@ class FileState:
     cut: tuple[int, str] | None = None
     versions: list[str] = field(default_factory=list)
     skew: int | None = None
+    sums: bool = False
+    """Whether it holds sums and no requests."""
     tail: str = ""
     """The digest of the bytes before ``offset``: whether a longer file is the same one, grown."""
 
@@ -66,6 +69,11 @@ class FileState:
         ]
         if self.skew is not None:
             told.append(f"{self.path}: the clock went back by more than an hour at line {self.skew}")
+        if self.sums:
+            told.append(
+                f"{self.path}: sums made by ccusage; they are in the totals, in no count of requests, no"
+                " percentile can be computed from them, and transcripts of the same days would count twice"
+            )
         if self.size == 0:
             told.append(f"{self.path}: an empty file")
         return told
@@ -121,6 +129,7 @@ class Imported:
                 entries.append(by_day.setdefault(day, _Entry()))
             for entry in entries:
                 entry.add(request, cost)
+        counted = sum(request.steps > AGGREGATED for request in self.requests.values())
         notes = [note for path in sorted(self.files) for note in self.files[path].notes()]
         if differing:
             notes.append(
@@ -134,9 +143,9 @@ class Imported:
         return {
             "files": self.found,
             "lines": sum(state.lines for state in self.files.values()),
-            "requests": len(self.requests),
+            "requests": counted,
             "turns": len(self.prompts),
-            "duplicates": sum(state.usage_rows for state in self.files.values()) - len(self.requests),
+            "duplicates": sum(state.usage_rows for state in self.files.values()) - counted,
             "errors": self.faults(),
             "notes": [clean(note) for note in [*notes, *self.notes]],
             "totals": {
@@ -254,16 +263,27 @@ def read_sources(
             if into.add(request):
                 fresh[request.key] = into.requests[request.key]
         into.prompts.update(told["prompts"])
-        for found in requests_of_results(told["runs"], clean(source.path), state.total):
+        for found in _foreign(told, clean(source.path), state.total):
             if not isinstance(found, Request):
                 state.errors.append(found)
                 continue
-            state.usage_rows += 1
-            into.prompts.add(f"run:{found.key.partition('|')[0]}")
+            state.usage_rows += found.steps > AGGREGATED
+            state.sums = state.sums or found.steps == AGGREGATED
+            if found.key.startswith(RUN):
+                into.prompts.add(found.key.partition("|")[0])
             if into.add(found):
                 fresh[found.key] = into.requests[found.key]
         _take(state, told)
     return list(fresh.values())
+
+
+def _foreign(told: Mapping[str, Any], path: str, base: int) -> Iterator[Request | tuple[int, str]]:
+    """What is no transcript: results of ``claude -p`` and rows of other tools."""
+    yield from requests_of_results(told["runs"], path, base)
+    for line, row in told["others"]:
+        if is_foreign(row):
+            for found in rows_of(row, path, line + base):
+                yield (line + base, found) if isinstance(found, str) else found
 
 
 def _take(state: FileState, part: Mapping[str, Any]) -> None:

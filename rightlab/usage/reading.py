@@ -16,6 +16,7 @@ __all__ = [
     "MAX_COUNT",
     "MAX_ERRORS",
     "MAX_LINE",
+    "MAX_TOTAL",
     "PLACEHOLDER_UNTIL",
     "SYNTHETIC",
     "Request",
@@ -34,6 +35,8 @@ MAX_LINE = 64 * 1024 * 1024
 """Longer lines are reported and skipped."""
 MAX_COUNT = 100_000_000
 """No single request has so many tokens of a kind."""
+MAX_TOTAL = 10**12
+"""No sum of requests has so many."""
 MAX_ERRORS = 1000
 """Errors kept for one part; the rest are counted."""
 
@@ -50,6 +53,8 @@ _OF_RESULT = (
     "total_cost_usd",
     "num_turns",
 )
+_FOREIGN = frozenset(("resourceSpans", "attributes", "totals"))
+"""Keys of rows that :mod:`rightlab.usage.foreign` may know."""
 _NOT_PROMPTS = (
     "[Request interrupted by user",
     "<local-command-stdout>",
@@ -89,7 +94,7 @@ class Request(NamedTuple):
     cost: float | None = None
     """Dollars, where the source states its own figure."""
     steps: int = 1
-    """Of how many requests the counts are the sum."""
+    """Of how many requests the counts are the sum; 0 where nobody knows."""
 
 
 def better(new: Request, old: Request) -> bool:
@@ -137,7 +142,8 @@ def read_part(path: str, start: int, end: int, now: float) -> dict[str, Any]:
 
     ``now`` is the time in seconds against which dates lie in the future. Returned: ``lines`` (non-blank),
     ``total`` (all), ``requests`` (tuples in the order of :class:`Request`), ``usage_rows``, ``prompts`` (keys),
-    ``runs`` (results of ``claude -p``), ``errors`` ([line, text], lines counted from 1 in this part),
+    ``runs`` (results of ``claude -p``), ``others`` ([line, row] of other
+    tools), ``errors`` ([line, text], lines counted from 1 in this part),
     ``errors_more``, ``versions`` with placeholder counts, ``skew`` (line or None), ``offset`` (the end of the
     last whole line), ``cut`` (error of a last line that is not whole) and ``failure`` (why reading ended early).
     """
@@ -160,6 +166,7 @@ class _Part:
         self.usage_rows = 0
         self.prompts: set[str] = set()
         self.runs: list[dict[str, Any]] = []
+        self.others: list[tuple[int, dict[str, Any]]] = []
         self.errors: list[tuple[int, str]] = []
         self.errors_more = 0
         self.versions: set[str] = set()
@@ -180,6 +187,7 @@ class _Part:
             "usage_rows": self.usage_rows,
             "prompts": sorted(self.prompts),
             "runs": self.runs,
+            "others": self.others,
             "errors": self.errors,
             "errors_more": self.errors_more,
             "versions": sorted(self.versions),
@@ -206,6 +214,8 @@ class _Part:
                     self.offset = end
                     return
                 start = 3 if head[:3] == b"\xef\xbb\xbf" else 0
+                if not self.path.endswith(".jsonl") and end <= MAX_LINE and self.document(stream, start, end):
+                    return
             stream.seek(start)
             place, carry, skipping = start, b"", False
             while place < end:
@@ -231,6 +241,21 @@ class _Part:
             self.offset = place - len(carry)
             if carry and not carry.isspace():
                 self.last_line(carry, place)
+
+    def document(self, stream: Any, start: int, end: int) -> bool:
+        """A file that is one JSON document over several lines, as ``ccusage --json`` prints it."""
+        stream.seek(start)
+        data = stream.read(end - start)
+        if data.count(b"\n") < 2:
+            return False
+        try:
+            row = orjson.loads(data)
+        except ValueError:
+            return False
+        self.number = self.lines = 1
+        self.offset = end
+        self.take(row)
+        return True
 
     def last_line(self, piece: bytes, place: int) -> None:
         """A line without its newline: whole, or still being written, or cut off for good."""
@@ -279,6 +304,8 @@ class _Part:
                 self.user(row)
             elif kind == "progress":
                 self.progress(row)
+            elif kind is None and not _FOREIGN.isdisjoint(row):
+                self.others.append((self.number, row))
         except _Bad as bad:
             self.fault(str(bad))
 

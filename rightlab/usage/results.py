@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rightlab.usage.prices import tokens_of
-from rightlab.usage.reading import Request, clean
+from rightlab.usage.reading import MAX_TOTAL, Request, clean
 
-__all__ = ["requests_of_results"]
+__all__ = ["RUN", "requests_of_results"]
+
+RUN = "run:"
+"""How the keys of these requests begin; up to the ``|`` they name the run."""
 
 _COUNTS = (
     "inputTokens",
@@ -30,8 +33,6 @@ _ALL = (
     "cache_creation_input_tokens",
     "cache_creation",
 )
-MAX_TOTAL = 10**12
-"""No session has so many tokens of a kind."""
 
 
 def requests_of_results(
@@ -56,7 +57,7 @@ def requests_of_results(
                 continue
             tokens = tokens_of(entry)
             yield Request(
-                key=f"{uuid}|{clean(model)}",
+                key=f"{RUN}{uuid}|{clean(model)}",
                 file=path,
                 line=line,
                 ts=None,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rightlab.usage.finding import Fault
+from rightlab.usage.foreign import AGGREGATED
 from rightlab.usage.importing import Costing, Imported, import_paths
 from rightlab.usage.prices import PriceTable
 from rightlab.usage.reading import Request, is_placeholder
@@ -47,7 +48,7 @@ def to_frame(read: Imported, prices: PriceTable | None = None) -> "pandas.DataFr
     import pandas as pd
 
     costing = Costing(prices)
-    requests = sorted(read.requests.values(), key=_order)
+    requests = sorted((row for row in read.requests.values() if row.steps > AGGREGATED), key=_order)
     columns: dict[str, list[object]] = {
         "message_id": [row.key for row in requests],
         "request_id": [row.request_id for row in requests],
