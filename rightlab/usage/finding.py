@@ -1,5 +1,6 @@
 """Which files an import reads: what was named, and every ``.jsonl`` in the folders that were named."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -73,7 +74,12 @@ def find_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]])
         identity = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode) and identity not in seen:
             seen.add(identity)
-            found.sources.append(Source(path, status.st_size, status.st_mtime_ns, status.st_ino))
+            changed = status.st_mtime_ns
+            if not path.endswith(".jsonl"):
+                with contextlib.suppress(OSError):
+                    # A database that is being written changes beside its file first.
+                    changed = max(changed, os.stat(f"{path}-wal").st_mtime_ns)
+            found.sources.append(Source(path, status.st_size, changed, status.st_ino))
 
     def cannot_enter(error: OSError) -> None:
         found.errors.append(Fault(str(error.filename), None, f"the folder cannot be read: {_reason(error)}"))

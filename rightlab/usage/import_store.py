@@ -109,6 +109,10 @@ class ImportStore:
             return 0
         if (state.size, state.mtime_ns, state.inode) == (source.size, source.mtime_ns, source.inode):
             return source.size
+        if not source.path.endswith(".jsonl"):
+            # A document or a database is one thing, not lines to go on from.
+            into.files[source.path] = FileState(source.path)
+            return 0
         if source.size >= state.offset and _tail(source.path, state.offset) == state.tail:
             if source.size == state.size:
                 # Only touched: what it holds is what was read.

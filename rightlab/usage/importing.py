@@ -236,10 +236,14 @@ def read_sources(
     """
     parts: list[Part] = []
     owners: list[Source] = []
+    databases: list[Source] = []
     for source, offset in jobs:
-        for part in split(source.path, offset, source.size):
-            parts.append(part)
-            owners.append(source)
+        if not source.path.endswith(".jsonl") and _is_database(source.path):
+            databases.append(source)
+        else:
+            for part in split(source.path, offset, source.size):
+                parts.append(part)
+                owners.append(source)
         state = into.files.setdefault(source.path, FileState(source.path))
         state.size, state.mtime_ns, state.inode = source.size, source.mtime_ns, source.inode
         state.cut = None
@@ -274,7 +278,36 @@ def read_sources(
             if into.add(found):
                 fresh[found.key] = into.requests[found.key]
         _take(state, told)
+    for source in databases:
+        for request in _database(into, source):
+            fresh[request.key] = request
     return list(fresh.values())
+
+
+def _is_database(path: str) -> bool:
+    # Where there is no such file, nothing of SQLite is loaded.
+    from rightlab.usage.reference import is_database
+
+    return is_database(path)
+
+
+def _database(into: Imported, source: Source) -> Iterator[Request]:
+    """Take the rows of a Right Agent database; what is new of them."""
+    from rightlab.usage.reference import requests_of_database
+
+    state = into.files[source.path]
+    state.offset = source.size
+    for found in requests_of_database(source.path):
+        if isinstance(found, str):
+            state.errors.append((None, found))
+            continue
+        request, asked = found
+        state.lines = state.total = state.total + 1
+        state.usage_rows += 1
+        if asked:
+            into.prompts.add(request.key.partition("|")[0])
+        if into.add(request):
+            yield into.requests[request.key]
 
 
 def _foreign(told: Mapping[str, Any], path: str, base: int) -> Iterator[Request | tuple[int, str]]:
