@@ -152,7 +152,8 @@ class LabServer:
 
         notebook = nbformat.read(path, as_version=4)
         client = NotebookClient(notebook, timeout=timeout, resources={"metadata": {"path": str(self.root)}})
-        client.execute(env=self.env)
+        with self.log.open("ab") as log:
+            client.execute(env=self.env, stderr=log)
         nbformat.write(notebook, path)
         return notebook
 
