@@ -4,6 +4,7 @@ Each of them is run by papermill with our engine and by nbclient; what it shows 
 sanitised HTML or text is (spec jupyter 1.5, 1.8; spec views).
 """
 
+import json
 import os
 import re
 import subprocess
@@ -32,6 +33,8 @@ TABLES = {
 """The tables each notebook must show, as HTML and as text."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+STATE_LIMIT = 100_000
+"""Bytes of state a view may leave in a file (design 11)."""
 
 # What JupyterLab 4.6 keeps of an untrusted output, as far as we use it.
 TAGS = {
@@ -187,6 +190,11 @@ def check_shown(notebook: Any, captions: list[str]) -> None:
         if WIDGET in data:
             assert "text/html" in data, f"only a widget: {data['text/plain'][:80]}"
         check_html(data.get("text/html", ""))
+    live = {data[WIDGET]["model_id"] for data in shown if WIDGET in data}
+    state = notebook.metadata.get("widgets", {})
+    assert len(json.dumps(state)) <= STATE_LIMIT * len(live) + 1_000, (
+        "the state of live views swells the file"
+    )
     html = "\n".join(data.get("text/html", "") for data in shown)
     text = "\n".join(data["text/plain"] for data in shown)
     for caption in captions:
