@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import groupby
 from os import PathLike
 from typing import Any
 
 from rightlab.clock import iso
-from rightlab.store import Store
+from rightlab.store import Store, Tx
 
 __all__ = ["fill_ledger", "usage_values"]
 
@@ -36,15 +37,16 @@ def usage_values(at: datetime, cost_usd: float | None = 0.01, **values: Any) -> 
 def fill_ledger(path: str | PathLike[str], rows: Iterable[Mapping[str, Any]]) -> int:
     """Write ``rows`` into the ledger at ``path``, made when missing; returns how many.
 
-    A column that only other rows have stays empty.
+    A column that a row does not name has its default.
     """
     found = list(rows)
-    if not found:
-        return 0
-    names = list(dict.fromkeys(name for row in found for name in row))
-    marks = ", ".join("?" * len(names))
-    sql = f"INSERT INTO usage_events ({', '.join(names)}) VALUES ({marks})"
+
+    def write(tx: Tx) -> None:
+        for names, alike in groupby(found, key=tuple):
+            marks = ", ".join("?" * len(names))
+            sql = f"INSERT INTO usage_events ({', '.join(names)}) VALUES ({marks})"
+            tx.run_many(sql, [list(row.values()) for row in alike])
+
     with Store.open(path, role="owner") as store:
-        return store.transact(
-            lambda tx: tx.run_many(sql, [[row.get(name) for name in names] for row in found])
-        )
+        store.transact(write)
+    return len(found)
