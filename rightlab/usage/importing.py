@@ -142,7 +142,7 @@ class Imported:
             notes.append(f"{searched} web searches have no price here; the costs are without them")
         return {
             "files": self.found,
-            "lines": sum(state.lines for state in self.files.values()),
+            "lines": sum(state.lines + (state.cut is not None) for state in self.files.values()),
             "requests": counted,
             "turns": len(self.prompts),
             "duplicates": sum(state.usage_rows for state in self.files.values()) - counted,
@@ -256,6 +256,8 @@ def read_sources(
             if progress is not None:
                 progress(len(jobs), done, total)
 
+    if progress is not None:
+        progress(len(jobs), 0, total)
     read = read_parts(parts, processes=processes, progress=None if progress is None else passed)
     fresh: dict[str, Request] = {}
     for source, told in zip(owners, read, strict=True):

@@ -159,6 +159,9 @@ class _Part:
     def __init__(self, path: str, now: float) -> None:
         self.path = path
         self.name = clean(path)
+        # Older releases put an agent's file beside the session's.
+        folder, name = os.path.split(path)
+        self.of_agent = name.startswith("agent-") or os.path.basename(folder) == "subagents"
         self.latest = int(now * 1e6) + _DAY_US
         self.lines = 0
         self.number = 0
@@ -358,7 +361,7 @@ class _Part:
             _text(frame.get("cwd")),
             _text(frame.get("sessionId")),
             _text(frame.get("agentId")),
-            frame.get("isSidechain") is True,
+            frame.get("isSidechain") is True or self.of_agent,
             version,
             _text(row.get("requestId")),
             *counts,
@@ -370,7 +373,9 @@ class _Part:
 
     def user(self, row: dict[str, Any]) -> None:
         if (
-            row.get("isSidechain")
+            self.of_agent
+            or row.get("isSidechain")
+            or row.get("agentId")
             or row.get("isMeta")
             or row.get("isCompactSummary")
             or row.get("isVisibleInTranscriptOnly")

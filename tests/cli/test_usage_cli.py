@@ -1,6 +1,10 @@
 """``rightlab usage import`` (contract)."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +121,26 @@ def test_bad_usage_is_one_line_and_exit_2(cli, tree: Path, args: list[str]) -> N
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_people_at_a_terminal_see_a_bar_and_it_leaves_the_text_alone(
+    rightlab_command: list[str], tree: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*rightlab_command, "usage", "import", str(tree)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        timeout=60,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # so the end looks on Linux
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    os.close(ours)
+    assert done.returncode == 0
+    assert b"2 files" in shown
+    assert b"3 requests of 1 prompts" in done.stdout
+    assert b"\x1b" not in done.stdout

@@ -169,6 +169,13 @@ def test_pain_CU313_CU806_ccstats85_tokenmonitor63_sub_agents_count(tree: Tree) 
     assert set(frame["agent_id"].dropna()) == {"a1", "a2"}
 
 
+def test_an_agents_file_holds_no_prompts_of_people_even_without_marks(tree: Tree) -> None:
+    for name in ("p/s1/subagents/agent-x.jsonl", "p/agent-y.jsonl"):
+        tree.put(name, tree.user(), tree.assistant(name))
+    found = report(tree)
+    assert (found["requests"], found["turns"]) == (2, 0)
+
+
 def test_pain_CU313_a_sub_agent_repeated_in_its_parents_progress_rows_is_counted_once(tree: Tree) -> None:
     inner = {key: tree.assistant("sub")[key] for key in ("type", "message", "uuid", "timestamp")}
     data = {"type": "agent_progress", "agentId": "a1", "message": inner}

@@ -57,7 +57,8 @@ def test_a_truncated_last_line_is_located_and_a_whole_one_counts(tmp_path: Path)
     ((line, text),) = errors_of(path)
     assert line == 2
     assert "cut off" in text
-    assert import_paths(path).report()["requests"] == 1
+    found = import_paths(path).report()
+    assert (found["requests"], found["lines"]) == (1, 2)
     put(tmp_path, row("a") + b"\n" + row("b"))
     found = import_paths(path).report()
     assert (found["requests"], found["errors"], found["lines"]) == (2, [], 2)
