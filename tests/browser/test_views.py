@@ -98,7 +98,7 @@ def test_keyboard_only_sorts_pages_picks_and_confirms(lab_server: Any, open_note
     notebook.run_all()
     page = notebook.page
     grid = page.locator(".rightlab-grid")
-    grid.get_by_role("button", name="Next").focus()
+    tab_to(page, "Next")
     page.keyboard.press("Enter")
     grid.get_by_text("rows 51\u2013100 of 10,000").wait_for()
     assert focused(page) == "Next"
@@ -106,27 +106,29 @@ def test_keyboard_only_sorts_pages_picks_and_confirms(lab_server: Any, open_note
     page.keyboard.press("Space")
     grid.get_by_text("rows 9,951\u201310,000 of 10,000").wait_for()
     assert focused(page) == "Last"
-    grid.get_by_role("button", name="cost").focus()
+    tab_to(page, "cost", back=True)
     page.keyboard.press("Enter")
     grid.get_by_text("rows 1\u201350 of 10,000").wait_for()
     page.keyboard.press("Enter")
     grid.locator("tbody th", has_text="9,999").wait_for()
     assert grid.locator("th[aria-sort=descending]").inner_text() == "cost \u2193"
-    grid.get_by_role("checkbox", name="Pick 9,999").focus()
+    tab_to(page, "Pick 9,999")
     page.keyboard.press("Space")
     grid.get_by_text("1 picked").wait_for()
     assert grid.locator("tr[data-selected=true] th").inner_text() == "9,999"
 
-    page.get_by_role("button", name="Write", exact=True).focus()
+    tab_to(page, "Write", back=True)
     page.keyboard.press("Enter")
     page.get_by_text("Write for good?").wait_for()
     page.wait_for_function("() => document.activeElement.textContent.trim() === 'Cancel'")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.activeElement.textContent.trim() === 'Write'")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Yes, write").focus()
+    page.wait_for_function("() => document.activeElement.textContent.trim() === 'Cancel'")
+    tab_to(page, "Yes, write")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Refresh").first.click()
+    tab_to(page, "Refresh", back=True)
+    page.keyboard.press("Enter")
     notebook.wait_for("Pressed 10 times.")
     assert notebook.console_errors() == []
 
@@ -165,3 +167,18 @@ def test_ten_thousand_rows_are_visible_within_half_a_second(lab_server: Any, ope
 
 def focused(page: Any) -> str:
     return str(page.evaluate("() => document.activeElement.textContent.trim()"))
+
+
+def tab_to(page: Any, name: str, *, back: bool = False) -> None:
+    """Press Tab (``back``: with Shift) until the keyboard stands on what is called ``name``."""
+    seen = []
+    for _ in range(80):
+        page.keyboard.press("Shift+Tab" if back else "Tab")
+        seen.append(
+            page.evaluate(
+                "() => document.activeElement.ariaLabel || document.activeElement.textContent.trim().slice(0, 40)"
+            )
+        )
+        if seen[-1].rstrip(" \u2191\u2193") == name:
+            return
+    raise AssertionError(f"no way to {name!r} by keyboard: {seen}")
