@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from rightlab.prompt.inspect import Divergence, Lint
     from rightlab.runtime.costs import Costs
     from rightlab.runtime.crons import Crons
+    from rightlab.runtime.dear_turns import DearTurns
     from rightlab.runtime.overview import Overview
     from rightlab.runtime.requests import Requests
     from rightlab.runtime.skills import Skills
     from rightlab.runtime.status import Status
+    from rightlab.runtime.trend import Trend
     from rightlab.runtime.variants import Variant
     from rightlab.turn import CronTurn, Turn
-    from rightlab.usage import Baseline, Verdict
+    from rightlab.usage import Baseline, Engine, Verdict
 
 __all__ = ["Lab", "deliver", "demo", "open", "result", "run_prompt", "silent"]
 
@@ -149,6 +151,30 @@ class Lab:
         from rightlab.runtime.costs import read_costs
 
         return read_costs(self._agent, days=days, by=by, sources=sources, tz=tz)
+
+    def trend(
+        self, days: int = 14, source: str | Sequence[str] | None = "interactive", *, tz: str | None = None
+    ) -> "Trend":
+        """Day by day: percentiles of one invocation, sums, days that stand out, cache shares; ``.ribbon()`` and
+        ``.river()`` draw them. ``source`` None is all of them. Raises UsageError, StoreError."""
+        from rightlab.runtime.trend import read_trend
+
+        return read_trend(self._agent, days=days, source=source, tz=tz)
+
+    def dearest(self, n: int = 5, days: int = 14) -> "DearTurns":
+        """The ``n`` dearest invocations of the last ``days`` days, why each was dear, and the dearest sessions."""
+        from rightlab.runtime.dear_turns import read_dear_turns
+
+        return read_dear_turns(self._agent, n=n, days=days)
+
+    def engine(self) -> "Engine":
+        """For questions over the whole ledger, also a very long one: exact percentiles by any key, and your own SQL.
+
+        Close it, or use it in a ``with``. Raises StoreError.
+        """
+        from rightlab.usage.engine import Engine
+
+        return Engine(self._agent.db_path, self.home / "cache" / "usage" / self.name)
 
     def overview(self) -> "Overview":
         """What is under way, what failed, today's cost, what is undelivered, signals. Runs nothing."""

@@ -6,11 +6,14 @@ from rightlab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from rightlab.usage.baseline import Baseline, baseline_of
+    from rightlab.usage.engine import Engine
     from rightlab.usage.ledger import Ledger
     from rightlab.usage.percentiles import METHOD, MIN_SAMPLE, Summary, percentile, summarize
     from rightlab.usage.prices import ALIASES, PRICE_VERSION, PriceTable, price, resolve_model
     from rightlab.usage.rows import LEARNING_SOURCES, SOURCES, Day, Metered, UsageRow
+    from rightlab.usage.summary_text import usage_text
     from rightlab.usage.transcripts import read_transcripts
+    from rightlab.usage.turn_stats import TurnStats, turn_stats
     from rightlab.usage.verdict import Verdict, compare
 
 __all__ = [
@@ -22,10 +25,12 @@ __all__ = [
     "SOURCES",
     "Baseline",
     "Day",
+    "Engine",
     "Ledger",
     "Metered",
     "PriceTable",
     "Summary",
+    "TurnStats",
     "UsageRow",
     "Verdict",
     "baseline_of",
@@ -35,17 +40,22 @@ __all__ = [
     "read_transcripts",
     "resolve_model",
     "summarize",
+    "turn_stats",
+    "usage_text",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "baseline": ("Baseline", "baseline_of"),
+        "engine": ("Engine",),
         "ledger": ("Ledger",),
         "percentiles": ("METHOD", "MIN_SAMPLE", "Summary", "percentile", "summarize"),
         "prices": ("ALIASES", "PRICE_VERSION", "PriceTable", "price", "resolve_model"),
         "rows": ("LEARNING_SOURCES", "SOURCES", "Day", "Metered", "UsageRow"),
         "transcripts": ("read_transcripts",),
+        "turn_stats": ("TurnStats", "turn_stats"),
+        "summary_text": ("usage_text",),
         "verdict": ("Verdict", "compare"),
     },
 )

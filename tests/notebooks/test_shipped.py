@@ -26,7 +26,15 @@ TABLES = {
     "00_start": ["System prompt of this turn", "Runs, newest first"],
     "01_prompts": ["Sections in the order the model reads them", "Sections that differ"],
     "02_skills": ["Skills"],
-    "03_costs": ["By source", "By day and model", "Dearest invocations"],
+    "03_costs": [
+        "By source",
+        "By day and model",
+        "Dearest invocations",
+        "Percentiles",
+        "By day",
+        "Cost by day and source",
+        "Dearest turns and why",
+    ],
     "04_curator": ["By day", "Skills"],
     "05_crons": ["Jobs", "Runs, newest first"],
 }
