@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rightlab.clock import Clock, SystemClock
-from rightlab.errors import UsageError
+from rightlab.errors import RightlabError, UsageError
 from rightlab.html import zone
 from rightlab.store import Store
 from rightlab.usage.day_numbers import DAY_US, Dates, date_of, day_number, micros, offsets_of
@@ -300,7 +300,11 @@ class Engine:
             self._connection.execute(_HAZEN)
             self._live = None
         last = int(self.store.value("SELECT MAX(id) FROM usage_events") or 0)
-        segments = self.segments.refresh(self.clock.now())
+        try:
+            segments = self.segments.refresh(self.clock.now())
+        except RightlabError:
+            # A cache that cannot be written: what is there, and the rest from SQLite.
+            segments = self.segments.current()
         closed = segments[-1].last if segments else 0
         if self._version == (closed, last) and self._live is not None:
             return self._connection

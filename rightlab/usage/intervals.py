@@ -61,7 +61,8 @@ class Change:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.share * 100:+.0f} % [{self.low * 100:+.0f}, {self.high * 100:+.0f}]"
+        high = f"{self.high * 100:+.0f}" if math.isfinite(self.high) else "open"
+        return f"{self.share * 100:+.0f} % [{self.low * 100:+.0f}, {high}]"
 
 
 def change_of(

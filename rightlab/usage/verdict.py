@@ -1,5 +1,6 @@
 """Cheaper, dearer, or cannot tell: one window of turns against another (spec usage-and-baselines 2, 4.5)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -209,8 +210,12 @@ def _written(metric: str, value: float | None) -> str:
     return duration(value) if metric == "elapsed_ms" else f"{value:g}"
 
 
-def _change_json(change: Change | None) -> dict[str, float] | None:
-    return None if change is None else {"share": change.share, "low": change.low, "high": change.high}
+def _change_json(change: Change | None) -> dict[str, float | None] | None:
+    """A bound that is open (the baseline may well be zero) is null: JSON knows no infinity."""
+    if change is None:
+        return None
+    bounds = {"share": change.share, "low": change.low, "high": change.high}
+    return {name: value if math.isfinite(value) else None for name, value in bounds.items()}
 
 
 def _brief(baseline: Baseline) -> dict[str, Any]:

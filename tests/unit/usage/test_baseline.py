@@ -356,6 +356,14 @@ def test_the_bootstrap_interval_is_that_of_resampled_medians() -> None:
     assert change_of(before, after, 0.5) == found
 
 
+def test_a_baseline_that_is_nearly_zero_gives_valid_json(make: Make) -> None:
+    before = make(spread([*([0.0] * 19), *steady(0.1, 21)]))
+    verdict = compare(before, make(spread(steady(0.5))))
+    found = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
+    assert found["change"]["high"] is None
+    assert "open]" in str(verdict.change)
+
+
 def test_false_alarms_stay_rare() -> None:
     import numpy as np
 

@@ -217,6 +217,13 @@ def test_a_damaged_cache_is_made_again(ledger: Path, damage: str) -> None:
     assert record["n"] == 300
 
 
+def test_without_a_place_for_segments_sqlite_answers_alone(ledger: Path) -> None:
+    (ledger.parent / "cache").write_text("a file where the folder would be")
+    with engine(ledger) as found:
+        (record,) = found.percentiles(()).records()
+    assert record["n"] == 300
+
+
 def test_a_row_of_the_far_future_keeps_no_day_open(ledger: Path) -> None:
     fill_ledger(
         ledger, [usage_values(datetime(2099, 1, 1, tzinfo=UTC)), usage_values(NOW - timedelta(days=1))]
