@@ -146,8 +146,11 @@ class PromptView(View):
         self._filling = True
         try:
             self.mode.value = desk.mode
-            _options(self.variant, [("(the agent's own)", ""), *((one, one) for one in desk.variants())])
-            self.variant.value = desk.variant.name if desk.variant is not None else ""
+            now = desk.variant.name if desk.variant is not None else ""
+            # A variant that a cell just closed is no longer listed; the refresh that follows lets go of it.
+            names = dict.fromkeys([*desk.variants(), *([now] if now else [])])
+            _options(self.variant, [("(the agent's own)", ""), *((one, one) for one in names)])
+            self.variant.value = now
             choices = desk.choices()
             if desk.against not in choices:
                 choices.append(desk.against)
@@ -245,8 +248,7 @@ class PromptView(View):
         finally:
             self._editing = 0
             self._draw(answered=answered)
-        self._report = Stack()
-        self._top()
+        self._forget_report()
         if self.desk.variant is not before and self.desk.variant is not None:
             self._listen()
             self._fill()
@@ -260,6 +262,7 @@ class PromptView(View):
         self._heard = self.desk.variant.on_change(self._on_change) if self.desk.variant is not None else None
 
     def _on_change(self) -> None:
+        self._asked = None
         if self._editing != threading.get_ident():
             self.changed()
 

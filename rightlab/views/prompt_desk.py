@@ -230,7 +230,7 @@ class PromptDesk:
         already."""
         if text == self.text(name):
             return False
-        if self.variant is None:
+        if self.variant is None or self.variant.closed:
             self.variant = self.draft()
         self.variant.section(name, text)
         self.assemble()

@@ -183,9 +183,9 @@ _LOOKS = """
 class PromptEditor(anywidget.AnyWidget):
     """The widget; :class:`rightlab.views.PromptView` fills it.
 
-    ``rows`` are texts under ``columns`` (heading, side), ``row_keys`` the sections' names. ``text`` is that of the section
-    ``selected``, ``locked`` why it cannot be edited, ``shown`` our own markup of what the model reads, ``answered``
-    the last edit that is in it, as ``page:number``.
+    ``rows`` are texts under ``columns`` (heading, side), ``row_keys`` the sections' names. ``text`` is that of the
+    section ``selected``, ``locked`` why it cannot be edited, ``shown`` our own markup of what the model reads,
+    ``answered`` the last edit that is in it, as ``page:number``.
     """
 
     _esm = Unicode().tag(sync=True)

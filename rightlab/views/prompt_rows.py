@@ -21,7 +21,12 @@ class Against:
 
     @property
     def label(self) -> str:
-        return "the agent's own" if self.kind == "own" else f"{self.kind} {self.key.replace('_', ' ') if self.kind == 'mode' else self.key}"
+        """In words, such as ``turn 40``."""
+        return "the agent's own" if self.kind == "own" else f"{self.kind} {self._said}"
+
+    @property
+    def _said(self) -> str:
+        return self.key.replace("_", " ") if self.kind == "mode" else self.key
 
 
 OWN = Against()
