@@ -13,6 +13,8 @@ class Texted(Protocol):
 
 
 def _write(stream: Any, text: str) -> None:
+    if stream is None:  # closed by the caller
+        return
     try:
         stream.write(text + "\n")
         stream.flush()

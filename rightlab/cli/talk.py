@@ -8,6 +8,7 @@ import typer
 from rightlab.cli import console
 from rightlab.cli.agents import home_of
 from rightlab.cli.app import app, options
+from rightlab.html import clean
 from rightlab.lab import Lab
 
 __all__: list[str] = []
@@ -48,7 +49,8 @@ def ask(
         )
         console.document({key: document[key] for key in (*keys, "model", "status", "error", "source")})
     elif not failed:
-        console.line(turn.text or "(the agent chose to say nothing)")
+        # A reply must not steer the terminal it is shown in.
+        console.line(clean(turn.text) or "(the agent chose to say nothing)")
         if turn.source.startswith("scripted"):
             console.note("(scripted model)")
     if failed:

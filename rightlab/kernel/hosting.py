@@ -49,6 +49,7 @@ def _host(agent_name: str) -> None:
     """The life of a headless kernel: its agent is up, or it ends and says why in the run folder."""
     from rightlab.home.writers import atomic_write
     from rightlab.lab import open as open_lab
+    from rightlab.runtime.headless import failure_file
     from rightlab.runtime.host import HEADLESS, local
     from rightlab.runtime.thread import host_thread
 
@@ -56,7 +57,8 @@ def _host(agent_name: str) -> None:
     try:
         lab.up(host=HEADLESS)
     except BaseException as error:
-        atomic_write(lab.agent.run_dir / "failure.txt", str(error) or type(error).__name__, mode=0o600)
+        failure = failure_file(lab.agent, os.getpid())
+        atomic_write(failure, str(error) or type(error).__name__, mode=0o600)
         os.kill(os.getpid(), signal.SIGTERM)
         return
     runtime = local(lab.agent)

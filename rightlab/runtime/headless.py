@@ -4,6 +4,7 @@ JupyterLab can attach to it (``allow_external_kernels``), and closing JupyterLab
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,16 +12,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rightlab.errors import RightlabError
-from rightlab.home import AgentHome, Home, make_dir
+from rightlab.errors import OwnedElsewhere, RightlabError
+from rightlab.home import AgentHome, Home, file_lock, make_dir
 from rightlab.home.processes import is_alive
 from rightlab.runtime import host
 from rightlab.runtime.environment import child_environment, named_variables
-from rightlab.runtime.lease import lease_is_held
-from rightlab.runtime.logs import tail
+from rightlab.runtime.lease import lease_holder, lease_is_held
+from rightlab.runtime.logs import log_time, tail
 from rightlab.runtime.state import OwnerState, read_state
 
-__all__ = ["connection_dir", "connection_file", "start_kernel", "stop_owner"]
+__all__ = ["connection_dir", "connection_file", "failure_file", "start_kernel", "stop_owner"]
 
 START_TIMEOUT = 45.0
 
@@ -39,15 +40,25 @@ def start_kernel(agent: AgentHome) -> tuple[int, bool]:
 
     Raises RightlabError with the kernel's own reason when it does not come up.
     """
-    state = read_state(agent)
-    if state is not None:
-        return state.pid, False
     agent.config()  # a broken agent.yaml is said here, in the terminal, not in a log
     make_dir(connection_dir(agent.home), 0o700)
-    connection_file(agent).unlink(missing_ok=True)
     make_dir(agent.run_dir, 0o700)
-    failure = agent.run_dir / "failure.txt"
-    failure.unlink(missing_ok=True)
+    # Two who start the same agent at once: the second finds it up.
+    with file_lock(agent.run_dir / "starting", timeout=START_TIMEOUT):
+        state = read_state(agent)
+        if state is not None:
+            return state.pid, False
+        if (holder := lease_holder(agent)) is not None:
+            raise OwnedElsewhere(
+                f"process {holder} runs {agent.name!r} and cannot be reached",
+                fix=f"rightlab down {agent.name}",
+            )
+        return _start(agent).pid, True
+
+
+def _start(agent: AgentHome) -> OwnerState:
+    connection_file(agent).unlink(missing_ok=True)
+    began = time.time()
     process = subprocess.Popen(
         [
             sys.executable,
@@ -65,10 +76,25 @@ def start_kernel(agent: AgentHome) -> tuple[int, bool]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    return _await_owner(agent, process, failure).pid, True
+    failure = failure_file(agent, process.pid)
+    try:
+        return _await_owner(agent, process, failure, began)
+    except BaseException:
+        _end_child(process)
+        connection_file(agent).unlink(missing_ok=True)
+        raise
+    finally:
+        failure.unlink(missing_ok=True)
 
 
-def _await_owner(agent: AgentHome, process: "subprocess.Popen[bytes]", failure: Path) -> OwnerState:
+def failure_file(agent: AgentHome, pid: int) -> Path:
+    """Where the headless kernel ``pid`` says why its agent did not come up."""
+    return agent.run_dir / f"failure-{pid}.txt"
+
+
+def _await_owner(
+    agent: AgentHome, process: "subprocess.Popen[bytes]", failure: Path, began: float
+) -> OwnerState:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         state = read_state(agent)
@@ -77,23 +103,31 @@ def _await_owner(agent: AgentHome, process: "subprocess.Popen[bytes]", failure: 
         if failure.exists() or process.poll() is not None:
             break
         time.sleep(0.05)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(3)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
     if failure.exists():
         raise RightlabError(failure.read_text().strip())
-    last = "; ".join(list(tail(agent, 3)))
+    if shutil.disk_usage(agent.run_dir).free < 1_000_000:
+        raise RightlabError("the disk is full", where=agent.root, fix="Free some space and try again.")
+    last = "; ".join(list(tail(agent, 3))) if (log_time(agent) or 0) >= began else ""
     raise RightlabError(
         f"agent {agent.name!r} did not come up" + (f" ({last})" if last else ""),
         fix=f"See `rightlab logs {agent.name}` and `rightlab doctor {agent.name}`.",
     )
 
 
+def _end_child(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def stop_owner(agent: AgentHome, timeout: float = 20.0) -> bool:
-    """Stop whoever owns ``agent`` and wait until the lease is free; False when nobody did."""
+    """Stop whoever owns ``agent`` and wait until the lease is free; False when nobody did.
+
+    An owner that cannot be reached any more (its socket or state file is gone) is ended by its pid.
+    """
     state = read_state(agent)
     try:
         stopped = host.down(agent)
@@ -101,9 +135,18 @@ def stop_owner(agent: AgentHome, timeout: float = 20.0) -> bool:
         raise RightlabError(
             str(error), fix=f"End it by hand: kill {state.pid}" if state is not None else None
         ) from None
+    except RightlabError:
+        if lease_holder(agent) is None:
+            raise
+        stopped = False
+    holder = None if stopped else lease_holder(agent)
+    if holder is not None and holder != os.getpid():
+        os.kill(holder, signal.SIGTERM)
+        stopped = True
     _wait(lambda: not lease_is_held(agent), timeout, f"agent {agent.name!r} is still held")
     if state is not None and state.host == host.HEADLESS and state.pid != os.getpid():
         _end_kernel(state, timeout=5)
+    if stopped:
         connection_file(agent).unlink(missing_ok=True)
     return stopped
 

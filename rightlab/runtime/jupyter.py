@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -101,14 +102,30 @@ def serve_lab(
         _require_free(port)
     command = lab_command(home, notebooks, open_path=open_path, browser=browser, port=port)
     say(f"JupyterLab opens {open_path} from {notebooks}; stop it with Ctrl-C.")
-    process = subprocess.Popen(command, env=lab_environment(home, agent), cwd=notebooks)
-    try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        process.wait()
-        return
-    if code != 0:
+    process = subprocess.Popen(
+        command, env=lab_environment(home, agent), cwd=notebooks, start_new_session=True
+    )
+    code = _wait_for(process)
+    if code > 0:
         raise RightlabError(f"JupyterLab ended with exit code {code}", fix="Its own lines above say why.")
+
+
+def _wait_for(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for JupyterLab. Ctrl-C, SIGTERM and a closed terminal end it and its kernels; we never end before it.
+
+    It stands in a session of its own, so that each of these reaches it once, from here, as the signal on which it
+    shuts down without asking.
+    """
+
+    def end(number: int, frame: object) -> None:
+        process.terminate()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _require_free(port: int) -> None:

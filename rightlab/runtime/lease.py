@@ -5,15 +5,16 @@ not inherited by the children we start, so no child keeps it. The fencing token 
 holder that was suspended and overtaken is refused at its next write.
 """
 
+import contextlib
 import fcntl
 import os
 from dataclasses import dataclass
 
 from rightlab.errors import HomeError, OwnedElsewhere
 from rightlab.home import AgentHome, make_dir
-from rightlab.runtime.state import read_state
+from rightlab.home.processes import is_alive, process_started
 
-__all__ = ["Lease", "lease_is_held"]
+__all__ = ["Lease", "lease_holder", "lease_is_held"]
 
 
 @dataclass
@@ -39,12 +40,35 @@ class Lease:
             if _is_there(agent, fd):
                 break
             os.close(fd)  # the agent was destroyed and made again between open and lock
+        _sign(fd)
         return cls(agent, fd)
+
+    @property
+    def intact(self) -> bool:
+        """Whether the lease still is what others would find: its file was neither removed nor replaced."""
+        return self._fd >= 0 and _is_there(self.agent, self._fd)
 
     def release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _sign(fd: int) -> None:
+    """Write into the lease who holds it, for when ``state.json`` is lost. A full disk must not stop an owner."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {process_started(os.getpid())}".encode(), 0)
+
+
+def lease_holder(agent: AgentHome) -> int | None:
+    """The process that holds the lease, None when nobody does or it cannot be told."""
+    try:
+        pid, started = agent.lease_path.read_text().split()
+        found = int(pid)
+    except (OSError, ValueError):
+        return None
+    return found if lease_is_held(agent) and is_alive(found, started) else None
 
 
 def lease_is_held(agent: AgentHome) -> bool:
@@ -84,5 +108,5 @@ def _is_there(agent: AgentHome, fd: int) -> bool:
 
 
 def _holder(agent: AgentHome) -> str:
-    state = read_state(agent)
-    return f"process {state.pid}" if state else "another process"
+    pid = lease_holder(agent)
+    return f"process {pid}" if pid is not None else "another process"

@@ -11,7 +11,7 @@ from pathlib import Path
 from rightlab.claude import redact_secrets
 from rightlab.home import AgentHome, make_dir, open_append
 
-__all__ = ["attach", "detach", "follow", "tail"]
+__all__ = ["attach", "detach", "follow", "log_time", "tail"]
 
 FILE = "rightlab.log"
 
@@ -67,6 +67,14 @@ def tail(agent: AgentHome, lines: int) -> Iterable[str]:
             return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
     except FileNotFoundError:
         return []
+
+
+def log_time(agent: AgentHome) -> float | None:
+    """When the log was last written (seconds since the epoch), None without a log."""
+    try:
+        return (agent.logs_dir / FILE).stat().st_mtime
+    except OSError:
+        return None
 
 
 def follow(agent: AgentHome, wait: Callable[[], object]) -> Iterator[str]:

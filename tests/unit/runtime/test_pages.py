@@ -1,6 +1,7 @@
 """Overview, costs and skills: what they find in data.db and the agent's folder, and what they refuse to do."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,9 +25,12 @@ NOW = datetime(2026, 6, 15, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def agent(tmp_path: Path) -> AgentHome:
-    return make_agent(
+    made = make_agent(
         Home.resolve(tmp_path / "home"), "alice", overrides={"gateway.upstream": "scripted:builtin"}
     )
+    # The built-in skills would stand in every inventory; these tests bring their own.
+    shutil.rmtree(made.guest_dir / ".claude" / "skills")
+    return made
 
 
 @pytest.fixture
