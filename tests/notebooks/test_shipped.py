@@ -24,7 +24,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 
 TABLES = {
     "00_start": ["System prompt of this turn", "Runs, newest first"],
-    "01_prompts": ["Sections in the order the model reads them", "Sections that differ"],
+    "01_prompts": [
+        "Sections in the order the model reads them",
+        "Sections that differ",
+        "Predicted, not measured",
+    ],
     "02_skills": ["Skills"],
     "03_costs": [
         "By source",
@@ -294,7 +298,7 @@ def test_an_agent_that_never_ran_is_no_error(
     notebook = run_nbclient(whole, tmp_path / "out.ipynb", Agent(agent.home.path, agent.name))
     check_shown(notebook, ["Sections in the order the model reads them"])
     text = "\n".join(output.data["text/plain"] for output in outputs_of(notebook) if "data" in output)
-    for empty in ("No skill yet.", "No invocation in this window.", "No job yet.", "No run yet."):
+    for empty in ("0 learned", "No invocation in this window.", "No job yet.", "No run yet."):
         assert empty in text
     assert not (agent.run_dir / "state.json").exists()
 
