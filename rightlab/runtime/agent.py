@@ -30,6 +30,7 @@ __all__ = ["AgentRuntime"]
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 1.8
+WATCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class AgentRuntime:
         self._done: asyncio.Event | None = None
         self._changing = asyncio.Lock()
         self._stopping: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -97,6 +99,7 @@ class AgentRuntime:
             self._live = _Live(lease, services, control, since)
             if not self._brief:
                 await services.begin()
+                self._watching = asyncio.create_task(self._watch(), name=f"watch {self.agent.name}")
         except BaseException:
             self._live = None
             if not self._brief:
@@ -107,6 +110,28 @@ class AgentRuntime:
             lease.release()
             raise
         log.info("agent %s is up in %s", self.agent.name, self._host)
+
+    async def _watch(self) -> None:
+        """Stay findable, and stop when somebody else has become the owner.
+
+        A lost socket or state file is made again; a lease that was removed or replaced is no lease any more.
+        """
+        while (live := self._live) is not None:
+            await self._clock.sleep(WATCH_SECONDS)
+            if self._live is not live:
+                return
+            if not live.lease.intact:
+                log.error("the lease of %s was taken away; this process stops acting for it", self.agent.name)
+                self._stopping = asyncio.create_task(self.stop(), name=f"stop {self.agent.name}")
+                return
+            if not (self.agent.state_path.exists() and self.agent.control_socket.exists()):
+                log.warning(
+                    "files of %s in its run folder were removed; they are made again", self.agent.name
+                )
+                if live.control is not None:
+                    await live.control.stop(0.1)
+                control = await self._open_control(live.services, live.since)
+                self._live = _Live(live.lease, live.services, control, live.since)
 
     async def _open_control(self, services: Services, since: str) -> ControlServer:
         token = secrets.token_urlsafe(24)
@@ -136,10 +161,15 @@ class AgentRuntime:
         if live is None:
             return
         deadline = self._clock.monotonic() + seconds
+        if self._watching is not None and self._watching is not asyncio.current_task():
+            self._watching.cancel()
         try:
             if live.control is not None:
-                clear_state(self.agent)
-                await live.control.stop(seconds / 4)
+                # After a take-over the files in the run folder are the new owner's.
+                mine = live.lease.intact
+                if mine:
+                    clear_state(self.agent)
+                await live.control.stop(seconds / 4, unlink=mine)
             with contextlib.suppress(TimeoutError):
                 left = max(0.1, deadline - self._clock.monotonic())
                 await asyncio.wait_for(live.services.close(left), left)

@@ -43,7 +43,7 @@ class ControlServer:
         sock = bind_unix(self._agent.control_socket, mode=0o600)
         self._server = await asyncio.start_unix_server(self._connected, sock=sock, limit=LIMIT)
 
-    async def stop(self, seconds: float = 0.5) -> None:
+    async def stop(self, seconds: float = 0.5, *, unlink: bool = True) -> None:
         """Close the socket; requests under way get ``seconds`` to send their answer."""
         if self._server is None:
             return
@@ -54,7 +54,8 @@ class ControlServer:
             _, late = await asyncio.wait(waiting, timeout=seconds)
             for task in late:
                 task.cancel()
-        self._agent.control_socket.unlink(missing_ok=True)
+        if unlink:
+            self._agent.control_socket.unlink(missing_ok=True)
         self._server = None
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,8 +13,8 @@ from rightlab.errors import ChannelError, NotAvailable, OwnedElsewhere, Rightlab
 from rightlab.home import AgentHome, Home, update_config
 from rightlab.runtime import host
 from rightlab.runtime.config_watch import CredentialWatch
-from rightlab.runtime.headless import start_kernel, stop_owner
-from rightlab.runtime.lease import Lease, lease_is_held
+from rightlab.runtime.headless import connection_file, start_kernel, stop_owner
+from rightlab.runtime.lease import Lease, lease_holder, lease_is_held
 from rightlab.runtime.setup import make_agent
 from rightlab.runtime.status import read_status
 from rightlab.runtime.thread import host_thread
@@ -207,3 +207,61 @@ def test_a_stop_on_purpose_is_remembered(agent: AgentHome) -> None:
     while lease_is_held(agent) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not note.exists()
+
+
+def _wait(check, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_an_owner_whose_files_were_removed_is_found_again(agent: AgentHome, monkeypatch) -> None:
+    monkeypatch.setattr("rightlab.runtime.agent.WATCH_SECONDS", 0.1)
+    host.up(agent, host="test")
+    agent.control_socket.unlink()
+    _wait(agent.control_socket.exists)
+    agent.state_path.unlink()
+    _wait(agent.state_path.exists)
+    assert host.owner_status(agent)["up"]
+
+
+def test_an_owner_whose_lease_was_taken_away_stops_and_leaves_the_new_ones_files(
+    agent: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rightlab.runtime.agent.WATCH_SECONDS", 0.1)
+    first = host.up(agent, host="test")
+    agent.lease_path.unlink()
+    lease = Lease.acquire(agent)
+    try:
+        _wait(lambda: not first.running)
+        assert lease_is_held(agent)
+    finally:
+        lease.release()
+
+
+def test_an_unreachable_owner_is_named_and_ended_by_its_pid(agent: AgentHome, monkeypatch) -> None:
+    pid, _ = start_kernel(agent)
+    agent.state_path.unlink()
+    assert lease_holder(agent) == pid
+    assert stop_owner(agent)
+    assert not lease_is_held(agent)
+
+
+def test_two_starts_at_once_are_one(agent: AgentHome) -> None:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = [future.result(60) for future in [pool.submit(start_kernel, agent) for _ in range(2)]]
+    try:
+        assert found[0][0] == found[1][0]
+        assert sorted(started for _, started in found) == [False, True]
+    finally:
+        assert stop_owner(agent)
+
+
+def test_a_refused_start_leaves_no_connection_file(agent: AgentHome) -> None:
+    with BotApi(token=TOKEN) as api:
+        update_config(agent.config_path, {"telegram.api_base": api.base_url})
+        agent.secrets().set("telegram_token", "999999:wrong-wrong-wrong-wrong-wrong-wrong-wr")
+        with pytest.raises(RightlabError, match="token"):
+            start_kernel(agent)
+    assert not connection_file(agent).exists()
