@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rightlab.claude import redact_secrets
 from rightlab.cron.notebook_state import NotebookState
 from rightlab.cron.saver import Saver
 from rightlab.errors import RightlabError, UsageError
@@ -138,9 +139,9 @@ class Execution:
         try:
             client = await self._start()
         except UsageError as error:
-            return Outcome("failed", "blocked", str(error))
+            return Outcome("failed", "blocked", redact_secrets(str(error)))
         except RightlabError as error:
-            return self._early() or Outcome("failed", "infrastructure", str(error))
+            return self._early() or Outcome("failed", "infrastructure", redact_secrets(str(error)))
         try:
             return await self._cells(client)
         finally:
@@ -166,7 +167,7 @@ class Execution:
         if not ready.done():
             ready.cancel()
             raise KernelDied("stopped before the kernel was ready")
-        client.kc = ready.result()
+        client.attach(ready.result())
         if "language_info" in kernel.info:
             self.nb["metadata"]["language_info"] = kernel.info["language_info"]
         return client
@@ -260,5 +261,5 @@ def _add_error(cell: Any, name: str, message: str) -> None:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(redact_secrets(text).split())
     return line if len(line) <= 300 else line[:299] + "…"

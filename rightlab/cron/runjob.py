@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rightlab.claude import redact_secrets
 from rightlab.cron.claim import claim_run
 from rightlab.errors import RightlabError, RunError, UsageError
 from rightlab.home.processes import process_started
@@ -52,10 +53,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return asyncio.run(_execute(run_dir, run))
     except RightlabError as error:
-        print(str(error), file=sys.stderr)
-        reason = str(error)
+        reason = redact_secrets(str(error))
+        print(reason, file=sys.stderr)
     except Exception as error:
-        traceback.print_exc()
+        print(redact_secrets(traceback.format_exc()), end="", file=sys.stderr)
         reason = f"the run broke: {type(error).__name__}: {error}"
     _finish(run_dir, run, {"status": "failed", "failure": "infrastructure", "reason": reason})
     return 1
@@ -158,10 +159,13 @@ def _finish(run_dir: Path, run: dict[str, Any], end: dict[str, Any], nb: Any = N
 
     said = read_outputs(nb or {})
     notes = said.results
+    reason = end.get("reason")
     status = {
         "run_id": run.get("run_id"),
         "failed_cell": None,
         **end,
+        # Also as plain text: in JSON an escape can stand where a credential begins.
+        "reason": None if reason is None else redact_secrets(reason),
         "ended_at": datetime.now(UTC).isoformat(),
         "results": dict(said.results),
         "deliver": said.deliver,
@@ -170,7 +174,9 @@ def _finish(run_dir: Path, run: dict[str, Any], end: dict[str, Any], nb: Any = N
         "num_turns": _number(notes.get("num_turns")),
         "cost_usd": _number(notes.get("cost_usd")),
     }
-    atomic_write(run_dir / STATUS, json.dumps(status, ensure_ascii=True) + "\n", mode=0o600)
+    # The owner shows the reason in chats and in logs, and keeps it in the database.
+    text = redact_secrets(json.dumps(status, ensure_ascii=True))
+    atomic_write(run_dir / STATUS, text + "\n", mode=0o600)
 
 
 def _number(value: Any) -> float | int | None:

@@ -260,3 +260,19 @@ def test_without_an_output_nothing_is_written(tmp_path: Path, monkeypatch: pytes
     nb: Any = pm.execute_notebook("in.ipynb", None, engine_name="rightlab", progress_bar=False)
     assert nb.metadata.rightlab.status == "success"
     assert [path.name for path in tmp_path.iterdir()] == ["in.ipynb"]
+
+
+def test_an_output_widget_does_not_hold_up_its_cell(tmp_path: Path) -> None:
+    """Each print is answered on the socket on which the cell's reply is awaited."""
+    notebook = write_notebook(
+        tmp_path / "n.ipynb",
+        "import ipywidgets\nout = ipywidgets.Output()\nout",
+        *["with out:\n    for n in range(40):\n        print(n, flush=True)"] * 5,
+        f"with out:\n    raise ValueError('sk-ant-api03-{'k' * 40}')",
+    )
+    done = papermill(notebook, tmp_path / "o.ipynb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "o.ipynb").read_text()
+    widgets = json.dumps(json.loads(text)["metadata"]["widgets"])
+    assert "[redacted]" in widgets
+    assert "sk-ant" not in widgets
