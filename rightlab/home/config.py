@@ -66,6 +66,14 @@ def _env_name(value: str) -> str:
     return value
 
 
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -264,7 +272,10 @@ class AgentConfig(_Block):
     @field_validator("env")
     @classmethod
     def _guest_env(cls, value: dict[str, str]) -> dict[str, str]:
-        for name in value:
+        for name, text in value.items():
+            if "\0" in text or not _encodes(text):
+                # Without the text: it may be a credential.
+                raise ValueError(f"{name} holds a character that no environment variable can hold")
             found = _OURS.fullmatch(name)
             if found is not None:
                 raise ValueError(

@@ -12,27 +12,35 @@ __all__ = ["edit", "parse"]
 
 _QUOTED = re.compile(r"""(['"])(?!<)(?:(?!\1).){2,}\1""")
 KeyPath = tuple[str | int, ...]
+LIMIT_BYTES = 1_000_000
+_LIMIT_VALUES = 100_000
+"""How many values a file may come to with its aliases written out: a few lines of them can mean billions."""
+_TEXT_KEYS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
 def parse(text: bytes | str, path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """The plain values of a YAML mapping, and for each key path the line (from 1) its key stands in.
 
     Raises:
-        ConfigError: no YAML, a key twice, or no mapping at the top.
+        ConfigError: no YAML, too large, a key twice or one that is no text, or no mapping at the top.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    if len(text) > LIMIT_BYTES:
+        raise ConfigError(
+            f"takes {len(text):,} bytes, the most is {LIMIT_BYTES:,}", where=path, fix="Is it the right file?"
+        )
     try:
         source = text.decode("utf-8") if isinstance(text, bytes) else text
         lines: dict[KeyPath, int] = {}
-        _lines(YAML(typ="safe", pure=True).compose(io.StringIO(source)), (), lines)
+        _Lines(path, lines).walk(YAML(typ="safe", pure=True).compose(io.StringIO(source)), ())
         values = YAML(typ="safe", pure=True).load(io.StringIO(source))
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8 text", where=path) from None
     except MarkedYAMLError as error:
         raise _broken(error, path) from None
-    except (YAMLError, ValueError, RecursionError):
+    except (YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise ConfigError(
             "not readable as YAML", where=path, fix="Check its indentation and quotes."
         ) from None
@@ -55,18 +63,39 @@ def _broken(error: Any, path: Path) -> ConfigError:
     )
 
 
-def _lines(node: Any, path: KeyPath, lines: dict[KeyPath, int]) -> None:
-    from ruamel.yaml.nodes import MappingNode, SequenceNode
+class _Lines:
+    """Notes the line of each key; refuses keys that are no text, and aliases that multiply."""
 
-    if isinstance(node, MappingNode):
-        for key, value in node.value:
-            here = (*path, key.value)
-            lines[here] = key.start_mark.line + 1
-            _lines(value, here, lines)
-    elif isinstance(node, SequenceNode):
-        for index, value in enumerate(node.value):
-            lines[(*path, index)] = value.start_mark.line + 1
-            _lines(value, (*path, index), lines)
+    def __init__(self, file: Path, lines: dict[KeyPath, int]) -> None:
+        self._file, self._lines, self._left = file, lines, _LIMIT_VALUES
+
+    def walk(self, node: Any, path: KeyPath) -> None:
+        from ruamel.yaml.nodes import MappingNode, SequenceNode
+
+        if isinstance(node, MappingNode):
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.tag not in _TEXT_KEYS or not isinstance(key.value, str):
+                    raise ConfigError(
+                        "a key is no text",
+                        where=f"{self._file}, line {line}",
+                        fix='Put a number, a date, true, false or null in quotes ("1": value).',
+                    )
+                self._visit(value, (*path, key.value), line)
+        elif isinstance(node, SequenceNode):
+            for index, value in enumerate(node.value):
+                self._visit(value, (*path, index), value.start_mark.line + 1)
+
+    def _visit(self, value: Any, here: KeyPath, line: int) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigError(
+                f"comes to more than {_LIMIT_VALUES:,} values",
+                where=f"{self._file}, line {line}",
+                fix="Repeat less with aliases (*name).",
+            )
+        self._lines[here] = line
+        self.walk(value, here)
 
 
 def edit(text: bytes | str, changes: Mapping[str, Any], path: Path) -> str:

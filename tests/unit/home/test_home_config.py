@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rightlab.errors import ConfigError
 from rightlab.home import Home, load_config, parse_config, update_config
 from rightlab.home.template import AGENT_YAML
+from rightlab.home.yaml_files import parse
 
 FILE = Path("agent.yaml")
 
@@ -353,3 +355,37 @@ def test_a_change_that_breaks_the_file_is_not_made(tmp_path: Path, change: dict[
     with pytest.raises(ConfigError):
         update_config(path, change)
     assert path.read_text() == "model: opus # keep\n"
+
+
+def test_a_file_of_megabytes_is_refused_in_one_line() -> None:
+    assert "takes 1,000,004 bytes, the most is 1,000,000" in fault("#" * 1_000_003 + "\n")
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_aliases_that_multiply_are_refused_fast(merge: bool) -> None:
+    lines = ["a0: &a0 {x: 1}"]
+    for level in range(1, 12):
+        many = ", ".join([f"*a{level - 1}"] * 9)
+        lines.append(f"a{level}: &a{level} {{<<: [{many}]}}" if merge else f"a{level}: &a{level} [{many}]")
+    began = time.monotonic()
+    assert "comes to more than 100,000 values" in fault("\n".join(lines))
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("key", ["? [a]\n", "? {a: 1}\n", "1", "true", "null", "2024-01-01", "!x y"])
+def test_a_key_that_is_no_text_is_named_by_its_line(key: str) -> None:
+    line = fault(f"env:\n  A: b\n{key}: v\n")
+    assert "line 3: a key is no text" in line
+
+
+def test_a_quoted_number_is_a_key_and_a_merge_is_none() -> None:
+    values, lines = parse('base: &b {x: 1}\nc:\n  <<: *b\n  "1": y\n', FILE)
+    assert values == {"base": {"x": 1}, "c": {"x": 1, "1": "y"}}
+    assert lines["c", "1"] == 4
+
+
+@pytest.mark.parametrize("value", ["hush\\0hush", "hush\\ud800"])
+def test_the_environment_takes_no_value_it_cannot_hold(value: str) -> None:
+    line = fault(f'env:\n  GOOD: "two\\nlines"\n  BAD: "{value}"\n')
+    assert "BAD holds a character that no environment variable can hold" in line
+    assert "hush" not in line
