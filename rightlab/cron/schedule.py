@@ -59,12 +59,24 @@ class Schedule:
     fixed: bool
 
     def fires(self, tz: str | tzinfo, start: datetime) -> Iterator[datetime]:
-        """Every fire strictly after ``start`` (aware), in order, as aware datetimes in ``tz``; lazy."""
+        """Every fire strictly after ``start`` (aware), in order, as aware datetimes in ``tz``; lazy.
+
+        Raises :class:`ScheduleError` where the walk leaves the years that a date can have (1 to 9999).
+        """
         where = zone(tz)
         if start.tzinfo is None:
             raise ScheduleError("the start has no time zone", fix="Give an aware datetime.")
-        moments = self._fixed(where, start) if self.fixed else self._real(where, start)
-        return (moment.astimezone(where) for moment in moments)
+        return self._walk(where, start)
+
+    def _walk(self, where: tzinfo, start: datetime) -> Iterator[datetime]:
+        try:
+            for moment in self._fixed(where, start) if self.fixed else self._real(where, start):
+                fire = moment.astimezone(where)
+                yield fire
+        except (OverflowError, ValueError):
+            raise ScheduleError(
+                f"the fires after {start.isoformat()} leave the years 1 to 9999", fix="Choose a nearer start."
+            ) from None
 
     def _walls(self, after: datetime) -> Iterator[datetime]:
         """Matching wall times strictly after ``after`` (both naive)."""

@@ -1,5 +1,6 @@
 """Schedules: what is accepted, and which instants a job fires at across every clock change."""
 
+import contextlib
 import random
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -220,3 +221,18 @@ def test_explain_says_it_and_shows_the_fires() -> None:
     assert "on the 13th day of month or on Friday" in explain("0 0 13 * 5", "UTC")["sentence"]
     assert len(explain("@daily", "America/St_Johns")["fires"]) == 5
     assert explain("0 9 * * *", "America/St_Johns", utc(2026, 1, 1), 1)["fires"][0]["offset"] == "-03:30"
+
+
+@pytest.mark.parametrize("expr", ["* * * * *", "0 9 * * *", "30 2 29 2 *"])
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("start", [datetime(9999, 12, 31, 23, 59, 30), datetime(1, 1, 1)])
+def test_the_ends_of_time_are_an_answer_or_a_clear_error(expr: str, tz: str, start: datetime) -> None:
+    found = 0
+    with contextlib.suppress(ScheduleError):
+        found = len(explain(expr, tz, start.replace(tzinfo=UTC))["fires"])
+    assert found in ((0, 5) if start.year == 1 else (0,))
+
+
+def test_no_fire_after_the_last_day() -> None:
+    with pytest.raises(ScheduleError, match="years 1 to 9999"):
+        next_fires("0 9 * * *", "UTC", datetime(9999, 12, 31, 10, tzinfo=UTC), 1)
