@@ -36,16 +36,23 @@ class SendUncertain(ChannelError):
     """The request may have reached the platform, the answer did not come back."""
 
 
+_LONGEST_WAIT = 7 * 86_400.0
+"""Seconds. What a platform asks for beyond this is a mistake, not a wait."""
+
+
 class SendLater(ChannelError):
     """Nothing was stored; try again.
 
-    ``retry_after`` is the wait in seconds that the platform asked for, and is obeyed whatever its length.
+    ``retry_after`` is the wait in seconds that the platform asked for, and is obeyed up to a week.
     ``None`` means that the platform was not reached: tried again with growing pauses, then left for the
     next connection.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
+        if retry_after is not None and not 0 <= retry_after <= _LONGEST_WAIT:
+            # No date can hold it; nan, which is no number at all, comes here too.
+            retry_after = 0.0 if retry_after < 0 else _LONGEST_WAIT
         self.retry_after = retry_after
 
 

@@ -12,11 +12,29 @@ from telegram import Bot
 from telegram.request import HTTPXRequest
 
 from rightlab.errors import ChannelError
-from rightlab.telegram.failures import hide_token
+from rightlab.telegram.failures import LONGEST_WAIT, hide_token
 
 __all__ = ["Client"]
 
 _TOKEN = re.compile(r"\d+:[A-Za-z0-9_-]+")
+
+
+class _Request(HTTPXRequest):
+    """Requests whose ``retry_after`` is a wait: the library breaks on one that no timedelta can hold."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        answer: dict[str, Any] = HTTPXRequest.parse_json_payload(payload)
+        parameters = answer.get("parameters") if isinstance(answer, dict) else None
+        if isinstance(parameters, dict) and parameters.get("retry_after") is not None:
+            parameters["retry_after"] = _wait(parameters["retry_after"])
+        return answer
+
+
+def _wait(asked: object) -> float:
+    if not isinstance(asked, int | float) or asked != asked:
+        return 1
+    return min(max(asked, 1), LONGEST_WAIT)
 
 
 class Client(Bot):
@@ -40,10 +58,8 @@ class Client(Bot):
         hide_token(token)
         # Proxies of the environment are for the way out, not for a server on this machine.
         options = {"trust_env": not _is_local(root.hostname)}
-        polls = HTTPXRequest(
-            connection_pool_size=2, connect_timeout=10, read_timeout=20, httpx_kwargs=options
-        )
-        calls = HTTPXRequest(
+        polls = _Request(connection_pool_size=2, connect_timeout=10, read_timeout=20, httpx_kwargs=options)
+        calls = _Request(
             connection_pool_size=64,
             connect_timeout=10,
             read_timeout=30,

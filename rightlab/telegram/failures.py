@@ -20,7 +20,19 @@ from telegram.error import (
 
 from rightlab.conversation import SendLater, SendRejected, SendUncertain
 
-__all__ = ["TokenFilter", "hide_token", "never_left", "one_line", "redacted", "seconds_of", "send_failure"]
+__all__ = [
+    "LONGEST_WAIT",
+    "TokenFilter",
+    "hide_token",
+    "never_left",
+    "one_line",
+    "redacted",
+    "seconds_of",
+    "send_failure",
+]
+
+LONGEST_WAIT = 7 * 86_400.0
+"""Seconds. What a server asks for beyond this is a mistake, not a wait."""
 
 _secrets: set[str] = set()
 _LOGGERS = (
@@ -81,9 +93,10 @@ def one_line(error: BaseException) -> str:
 
 
 def seconds_of(error: RetryAfter) -> float:
-    """The server's wait in seconds."""
+    """The server's wait in seconds, a week at most."""
     wait = error.retry_after
-    return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+    seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+    return min(max(seconds, 0.0), LONGEST_WAIT)
 
 
 def never_left(error: BaseException) -> bool:

@@ -223,3 +223,14 @@ async def test_delete_says_whether_it_could(running) -> None:
     running.api.send_text(42, "a secret", message_id=7)
     assert await running.channel.delete(42, 7)
     assert not await running.channel.delete(42, 7)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(10**15, 604_800), (10**400, 604_800), (1.5, 1.5), (-3, 1), ("5", 1), ([], 1), (float("nan"), 1)],
+)
+async def test_an_absurd_wait_is_still_a_wait(running, asked: object, seconds: float) -> None:
+    running.api.fail_next("sendMessage", 429, retry_after=asked)
+    with pytest.raises(SendLater) as flood:
+        await running.channel.send(42, 0, Part(0, "text", "x"))
+    assert flood.value.retry_after == seconds

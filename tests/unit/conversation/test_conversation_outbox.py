@@ -274,3 +274,10 @@ async def test_law_no_part_twice_none_lost_order_kept(outbox: Outbox, count: int
     assert all(row.state in ("sent", "failed", "uncertain") for row in rows)
     assert all(row.error for row in rows if row.state != "sent")
     assert (done.state == "delivered") == (len(platform.stored) == count)
+
+
+@pytest.mark.parametrize("asked", [1e30, 10**400, float("inf"), float("nan"), 8 * 86_400])
+async def test_an_absurd_wait_is_a_week(outbox: Outbox, clock, asked: float) -> None:
+    done = await outbox.deliver(put(outbox, "a"), Platform(SendLater("flood", asked)).send)
+    assert done.state == "delivered"
+    assert clock.slept == [7 * 86_400.0]
