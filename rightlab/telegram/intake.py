@@ -1,7 +1,7 @@
 """Updates into the inbox: judged, committed in one transaction, then handed on (spec agent-runtime 4.1)."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,7 +155,34 @@ def _sound(message: Inbound | None) -> Inbound | None:
             raise ValueError("an id in it is no number")
         if not isinstance(message.text, str):
             raise ValueError("its text is no text")
+        for what, value in _optional(message):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"its {what} is no text")
+        target = message.reply_to
+        if target is not None and not _is_number(target.message_id):
+            raise ValueError("the id of what it answers is no number")
+        for file in (*message.attachments, *(() if target is None else target.attachments)):
+            if file.size is not None and not _is_number(file.size):
+                raise ValueError("the size of a file is no number")
     return message
+
+
+def _optional(message: Inbound) -> Iterator[tuple[str, object]]:
+    """What else of a message is text, when it is there at all, with a name for it."""
+    target = message.reply_to
+    yield "chat's title", message.chat_title
+    yield "quote", message.quoted_text
+    yield "media group", message.media_group_id
+    for sender in (message.sender, message.forward_from, None if target is None else target.author):
+        if sender is not None:
+            yield "sender's name", sender.name
+            yield "sender's handle", sender.username
+    if target is not None:
+        yield "answered text", target.text
+    for file in (*message.attachments, *(() if target is None else target.attachments)):
+        yield "file's id", file.file_id
+        yield "file's type", file.mime_type
+        yield "file's name", file.filename
 
 
 def _state(decision: Decision, message: Inbound | None) -> tuple[InboxState, str | None]:

@@ -336,3 +336,37 @@ async def test_a_fenced_channel_stops_polling(bench) -> None:
     assert bench.api.pending_updates == [update_id]
     assert not bench.channel.status()["connected"]
     assert len(bench.api.calls_of("getUpdates")) == polls
+
+
+PERSON = {"id": 42, "is_bot": False, "first_name": "Ann"}
+FILE = {"file_id": "f", "file_unique_id": "u", "file_size": 3}
+ANSWERED = {"message_id": 3, "date": 1, "chat": {"id": 42, "type": "private", "first_name": "Ann"}}
+ODD_FIELDS = [
+    {"quote": {"text": 5, "position": 0}},
+    {"quote": {"text": {"a": 1}, "position": 0}},
+    {"from": {**PERSON, "username": 5}},
+    {"from": {**PERSON, "first_name": ["Ann"]}},
+    {"media_group_id": 5},
+    {"chat": {"id": 42, "type": "private", "first_name": "Ann", "title": {}}},
+    {"document": {**FILE, "file_name": 7}},
+    {"document": {**FILE, "mime_type": ["x"]}},
+    {"document": {**FILE, "file_size": "3"}},
+    {"reply_to_message": {**ANSWERED, "message_id": "3"}},
+    {"reply_to_message": {**ANSWERED, "text": 5}},
+    {"reply_to_message": {**ANSWERED, "document": {**FILE, "file_name": 7}}},
+    {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": 5}},
+]
+
+
+async def test_fields_of_a_wrong_type_hide_their_own_update_only(bench) -> None:
+    await bench.channel.start()
+    plain = {"message_id": 5, "date": 1, "from": PERSON, "chat": ANSWERED["chat"], "text": "odd"}
+    for odd in ODD_FIELDS:
+        bench.api.send_update({"message": {**plain, **odd}})
+    bench.api.send_text(42, "still here")
+    await bench.until(lambda: bench.seen)
+    await bench.settled()
+    assert [message.text for message in bench.seen] == ["still here"]
+    reasons = [row["reason"] for row in bench.store.rows("SELECT reason FROM inbox WHERE state = 'ignored'")]
+    assert len(reasons) == len(ODD_FIELDS)
+    assert all("cannot be read" in reason for reason in reasons)
