@@ -12,6 +12,8 @@ DETAIL_CHARS = 300
 
 _AUTH = re.compile(r"API Error: 40[13]|Failed to authenticate|Not logged in|Please run /login", re.IGNORECASE)
 _BUSY = re.compile(r"Rate limited|temporarily limiting|Overloaded|usage limit", re.IGNORECASE)
+_GATEWAY = re.compile(r"rightlab gateway: ([^\n\"]+)")
+_LOGIN = re.compile(r"(Not logged in\W*)?Please run /login\W*", re.IGNORECASE)
 _NO_SESSION = re.compile(r"No conversation found", re.IGNORECASE)
 _IN_USE = re.compile(r"Session ID \S+ is already in use", re.IGNORECASE)
 
@@ -36,6 +38,10 @@ def failure_of(result: Result, stderr: str = "") -> TurnFailed | None:
     if not result.is_error:
         return None
     text = " ".join([result.text, *result.errors, stderr]).strip()
+    if (ours := _GATEWAY.search(text)) is not None:
+        # The gateway said no before any API was asked; its own words say what to do.
+        kind = "auth" if "credential" in ours[1] else "api"
+        return TurnFailed(kind, ours[1].strip().rstrip("."))
     if result.subtype in _BY_SUBTYPE:
         kind, message = _BY_SUBTYPE[result.subtype]
     elif result.api_error_status in (401, 403) or _AUTH.search(text):
@@ -75,7 +81,8 @@ def process_failure(exit_code: int | None, stderr: str) -> TurnFailed:
 
 
 def _with_detail(message: str, text: str) -> str:
-    detail = " ".join(text.split())
+    # The CLI's advice is for its own terminal, which nobody has here.
+    detail = " ".join(_LOGIN.sub("", text).split())
     if not detail:
         return message
     return f"{message}: {detail if len(detail) <= DETAIL_CHARS else detail[: DETAIL_CHARS - 1] + '…'}"

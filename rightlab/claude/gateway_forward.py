@@ -15,7 +15,7 @@ from rightlab.errors import ConfigError, RightlabError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Forwarder", "check_upstream"]
+__all__ = ["Forwarder", "check_upstream", "credential_headers"]
 
 _HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
@@ -54,6 +54,10 @@ def check_upstream(url: str) -> bool:
         where="gateway.upstream",
         fix="Use https://..., http://127.0.0.1:PORT, scripted:builtin or scripted:FILE.",
     )
+
+
+_MAX_ERROR = 1024 * 1024
+_HIDDEN = b"[redacted]"
 
 
 class Forwarder:
@@ -148,10 +152,33 @@ class Forwarder:
                 text = f"rightlab gateway: {self.upstream} answers with a redirect, which is not followed"
                 await reply.error(ApiError(502, text), outcome="refused")
                 return
-            await self._stream(response, reply)
+            if response.status_code >= 400 and credential:
+                await self._error(response, credential, reply)
+            else:
+                await self._stream(response, reply)
         finally:
             # Shielded: a client that went away must not leave the upstream request running.
             await asyncio.shield(response.aclose())
+
+    async def _error(self, response: "httpx.Response", credential: str, reply: Reply) -> None:
+        """An error, without the credential: a server that repeats what it was sent must not tell it the guest."""
+        import httpx
+
+        body = bytearray()
+        try:
+            async for chunk in response.aiter_raw():
+                body += chunk[: _MAX_ERROR - len(body)]
+        except httpx.HTTPError:
+            await reply.drop()
+            return
+        secret = credential.encode()
+        raw = [(key.lower(), value.replace(secret, _HIDDEN)) for key, value in response.headers.raw]
+        named = _connection_names(raw) | {b"content-length"}
+        await reply.start(
+            response.status_code, [(k, v) for k, v in raw if k not in _NOT_RETURNED and k not in named]
+        )
+        await reply.chunk(bytes(body).replace(secret, _HIDDEN))
+        await reply.end()
 
     async def _stream(self, response: "httpx.Response", reply: Reply) -> None:
         import httpx
@@ -187,3 +214,12 @@ def _connection_names(headers: list[tuple[bytes, bytes]]) -> set[bytes]:
     """The headers that ``Connection`` names as hop-by-hop."""
     values = (value for key, value in headers if key == b"connection")
     return {name.strip().lower() for value in values for name in value.split(b",")}
+
+
+def credential_headers(credential: str | None) -> dict[str, str]:
+    """How a credential goes to the API: a login token as Bearer, anything else as ``x-api-key``."""
+    if not credential:
+        return {}
+    if credential.startswith("sk-ant-oat"):
+        return {"authorization": f"Bearer {credential}", "anthropic-beta": _OAUTH_BETA}
+    return {"x-api-key": credential}

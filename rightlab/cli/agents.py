@@ -27,6 +27,12 @@ def home_of(opts: Options) -> Home:
     return home
 
 
+def _no_agents(home: Home) -> str:
+    if home.demo_home.marked:
+        return f"No agents in {home.path} yet; the demo's is here: rightlab --home {home.demo_home.path} list"
+    return f"No agents in {home.path} yet. Make one: rightlab init NAME, or try: rightlab demo"
+
+
 def _agent(context: typer.Context, name: str) -> AgentHome:
     return home_of(options(context)).agent(name)
 
@@ -86,7 +92,7 @@ def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
     console.table(
         ["agent", "state", "model", "sandbox", "telegram"],
         [[s.agent, s.state_word, s.model or "-", s.sandbox, s.telegram_word] for s in found],
-        empty=f"No agents in {home.path} yet. Make one: rightlab init NAME, or try: rightlab demo",
+        empty=_no_agents(home),
     )
 
 
@@ -106,7 +112,7 @@ def status(
         console.document(found[0].to_json() if agent is not None else [item.to_json() for item in found])
         return
     if not found:
-        console.line(f"No agents in {home.path} yet. Make one: rightlab init NAME, or try: rightlab demo")
+        console.line(_no_agents(home))
     for item in found:
         console.show(item)
 

@@ -49,7 +49,8 @@ def add(
     job = crons.add(
         name, schedule=schedule, prompt=prompt, notebook=notebook, tz=tz, chat=chat, thread=thread
     )
-    console.line(f"{name}: {job.sentence}; next {job.next_local}")
+    where = "the notebook chat (another: --chat ID)" if chat is None else f"chat {chat}"
+    console.line(f"{name}: {job.sentence}; next {job.next_local}; result to {where}")
     if crons.nobody_runs_them:
         console.note(f"Nobody runs {agent}'s crons now; start it with: rightlab up {agent}")
 
@@ -86,8 +87,8 @@ def trigger(
 ) -> None:
     """Run a job now. The trigger is stored before this returns and is never lost."""
     crons = _crons(context, agent)
-    run_id = crons.trigger(name, notify=notify)
-    console.line(f"{name} is triggered as {run_id}")
+    crons.trigger(name, notify=notify)
+    console.line(f"{name} is triggered; see: rightlab cron runs {agent} {name}")
     if crons.nobody_runs_them:
         console.note(f"It runs as soon as the agent is up: rightlab up {agent}")
 

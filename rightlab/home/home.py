@@ -179,9 +179,10 @@ class Home:
         if not agent.config_path.is_file():
             names = self.agents()
             there = f"there are: {', '.join(names)}" if names else "there is none yet"
-            raise UsageError(
-                f"no agent {name} ({there})", where=self.path, fix=f"Make it with `rightlab init {name}`."
-            )
+            fix = f"Make it with `rightlab init {name}`."
+            if self.demo_home.marked and name in self.demo_home.agents():
+                fix = f"The demo's has a home of its own: --home {self.demo_home.path}"
+            raise UsageError(f"no agent {name} ({there})", where=self.path, fix=fix)
         return agent
 
     def create_agent(

@@ -135,6 +135,10 @@ class RunHistory:
             fill = f"They appear when a job is due, or after: rightlab cron trigger {self.agent} NAME"
             return Page(title, empty=Empty("No run yet.", fill))
         good = sum(run.status == "success" for run in self.rows)
+        ended = sum(run.finished for run in self.rows)
+        said = f"{good} of {plural(ended, 'run')} went well."
+        if ended < len(self.rows):
+            said += f" {len(self.rows) - ended} under way."
         rows = [
             {
                 "job": run.job,
@@ -154,7 +158,7 @@ class RunHistory:
             ["job", "slot", "status", "why", Column("took", align="right"), _COST, "delivery", "notebook"],
             caption="Runs, newest first",
         )
-        return Page(title, f"{good} of {plural(len(self.rows), 'run')} went well.", table)
+        return Page(title, said, table)
 
     def text(self) -> str:
         return self.page().text()

@@ -100,8 +100,7 @@ def run_once(demo: Demo, *, timeout: float = 120.0) -> dict[str, Any]:
     try:
         turn = host.ask(demo.agent, "Hello! What are you, and what can you do?", timeout=timeout)
         crons = Crons(demo.agent)
-        run_id = crons.trigger(DEMO_JOB)
-        run = crons.wait(run_id, timeout=timeout)
+        run = crons.wait(crons.trigger(DEMO_JOB), timeout=timeout)
     finally:
         if mine:
             host.down(demo.agent)

@@ -116,9 +116,12 @@ def _cli() -> str:
 
 
 def _mcp() -> str:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return version("mcp")
+    try:
+        return version("mcp")
+    except PackageNotFoundError:
+        raise RightlabError("not installed") from None
 
 
 def _memory() -> str | Finding:
@@ -265,16 +268,30 @@ def _model(agent: AgentHome, config: AgentConfig) -> str | Finding:
             f"Put a token of `claude setup-token` or an API key into {agent.secrets_path} as claude_credential, or"
             " name its place with gateway.credential in agent.yaml.",
         )
-    import socket
+    import httpx
 
-    port = url.port or (443 if url.scheme == "https" else 80)
+    from rightlab.claude.gateway_forward import credential_headers
+
+    question = {"model": config.model or "sonnet", "messages": [{"role": "user", "content": "hi"}]}
     try:
-        socket.create_connection((str(url.hostname), port), timeout=NETWORK_TIMEOUT).close()
-    except OSError as error:
+        answer = httpx.post(
+            f"{upstream.rstrip('/')}/v1/messages/count_tokens",
+            json=question,
+            headers={"anthropic-version": "2023-06-01", **credential_headers(credential)},
+            timeout=NETWORK_TIMEOUT,
+            trust_env=not local,
+        )
+    except httpx.HTTPError as error:
         raise RightlabError(
             f"{upstream} is not reachable ({error})", fix="Check the network and gateway.upstream."
         ) from error
-    return f"{upstream} is reachable" + ("" if credential else ", without a credential")
+    if answer.status_code in (401, 403):
+        named = config.gateway.credential
+        place = f"env {named.env}" if named.env else named.file or f"{agent.secrets_path} (claude_credential)"
+        return Finding(
+            "fail", "model", f"{upstream} refuses the credential from {place}", "Put a working one there."
+        )
+    return f"{upstream} answers" + (" and takes the credential" if credential else ", without a credential")
 
 
 def _telegram(agent: AgentHome, config: AgentConfig) -> str | Finding:

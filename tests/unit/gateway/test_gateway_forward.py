@@ -346,3 +346,27 @@ def test_loopback_upstreams():
     assert check_upstream("http://127.0.0.1:8080")
     assert check_upstream("http://localhost:8080")
     assert not check_upstream("https://api.anthropic.com")
+
+
+@pytest.mark.parametrize("status", [401, 500])
+async def test_an_error_that_repeats_the_credential_does_not_tell_it_the_guest(
+    body, post, raw_upstream, read, status
+):
+    async def echo(reader, writer):
+        headers, _ = await read(reader)
+        said = f'{{"error": {{"message": "bad key {headers["x-api-key"]}"}}}}'.encode()
+        writer.write(
+            f"HTTP/1.1 {status} No\r\ncontent-type: application/json\r\nx-key: {KEY}\r\n"
+            f"content-length: {len(said)}\r\nconnection: close\r\n\r\n".encode()
+            + said
+        )
+        await writer.drain()
+        writer.close()
+
+    url = await raw_upstream(echo)
+    async with Gateway(upstream=url, credential=lambda: KEY) as gateway:
+        answer = await post(gateway, body())
+    assert answer.status_code == status
+    assert KEY not in answer.text
+    assert KEY not in str(answer.headers)
+    assert "[redacted]" in answer.json()["error"]["message"]
