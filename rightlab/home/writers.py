@@ -8,6 +8,7 @@ its own folder.
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -145,6 +146,8 @@ def append_line(
     target = _absolute(path)
     with open_append(target, mode) as stream:
         try:
+            # Freed with the descriptor: another process's line may be half there when ours looks at the end.
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX)
             size = os.fstat(stream.fileno()).st_size
             torn = size > 0 and os.pread(stream.fileno(), 1, size - 1) != b"\n"
             _write_all(stream.fileno(), (b"\n" if torn else b"") + line.removesuffix(b"\n") + b"\n")
