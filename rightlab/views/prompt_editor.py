@@ -27,7 +27,6 @@ function render({ model, el }) {
   const list = make("div", { className: "list", tabIndex: 0 },
     make("table", {}, caption, make("thead", {}, head), body));
   const area = make("textarea", { spellcheck: false, rows: 16 });
-  area.dataset.lmSuppressShortcuts = "true";
   const label = make("span", { className: "name" }), why = make("span", { className: "why" });
   const shown = make("div", { className: "shown", tabIndex: 0 });
   const named = make("strong", { textContent: "What the model reads" });
@@ -63,7 +62,6 @@ function render({ model, el }) {
     timer = setTimeout(flush, model.get("pause"));
   };
   area.onblur = flush;
-  area.onkeydown = event => event.stopPropagation();
 
   const drawText = () => {
     const text = model.get("text"), locked = model.get("locked");
@@ -138,6 +136,8 @@ function render({ model, el }) {
     "change:selected change:text change:locked change:label": drawText, "change:answered": drawAnswer,
     "change:shown": drawShown, "change:status": () => drawNote(false) };
   for (const [names, draw] of Object.entries(listen)) model.on(names, draw);
+  // Arrows choose and scroll here, Shift+Enter is a line: none of them is a command to the notebook.
+  el.dataset.lmSuppressShortcuts = "true";
   el.classList.add("rightlab-prompt");
   el.append(list, make("div", { className: "pair" },
     make("label", {}, label, area, why), make("section", {}, named, shown)), note);
