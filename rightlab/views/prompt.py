@@ -284,6 +284,7 @@ class PromptView(View):
 
     def _on_mode(self, value: str) -> None:
         self.desk.mode = value
+        self.desk.against = OWN if self.desk.against.key == value else self.desk.against
         self._again()
 
     def _on_variant(self, value: str) -> None:

@@ -54,7 +54,7 @@ class PromptDesk:
         self._base: dict[str, bytes] = {}
         self._stable: dict[str, float | None] = {}
         self._files: dict[str, str] = {}
-        self._compared: tuple[bytes, bytes, Diff] | None = None
+        self._compared: tuple[object, Diff] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -257,14 +257,16 @@ class PromptDesk:
             if not after:
                 return Note("Nothing: the model is not told this section.", fix=None), True
             return Code(after.decode("utf-8", "replace")), True
-        if self._compared is None or self._compared[:2] != (before, after):
+        names = (self.against.label, self._label())
+        if self._compared is None or self._compared[0] != (before, after, names):
             old, new = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
             if not patient and not quick(old, new):
                 return Code(new, title="Comparing…"), False
             whole = len(old) + len(new) <= 2 * SMALL
-            names = (self.against.label, self._label())
-            self._compared = (before, after, Diff(old, new, names=names, context=100_000 if whole else 3))
-        return self._compared[2], True
+            diff = Diff(old, new, names=names, context=100_000 if whole else 3)
+            self._compared = ((before, after, names), diff)
+            return diff, True
+        return self._compared[1], True
 
     def _label(self) -> str:
         return f"variant {self.variant.name}" if self.variant is not None else f"{self.mode} mode now"

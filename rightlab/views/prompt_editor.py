@@ -21,14 +21,18 @@ const make = (tag, props = {}, ...inside) => {
   return node;
 };
 
+// Arrows choose and scroll here, Shift+Enter is a line: none of them is a command to the notebook. JupyterLab looks
+// at the element that has the focus first, so that the mark must be on it.
+const ours = node => { node.dataset.lmSuppressShortcuts = "true"; return node; };
+
 function render({ model, el }) {
   const me = Math.random().toString(36).slice(2);
   const caption = make("caption"), head = make("tr"), body = make("tbody");
-  const list = make("div", { className: "list", tabIndex: 0 },
-    make("table", {}, caption, make("thead", {}, head), body));
-  const area = make("textarea", { spellcheck: false, rows: 16 });
+  const list = ours(make("div", { className: "list", tabIndex: 0 },
+    make("table", {}, caption, make("thead", {}, head), body)));
+  const area = ours(make("textarea", { spellcheck: false, rows: 16 }));
   const label = make("span", { className: "name" }), why = make("span", { className: "why" });
-  const shown = make("div", { className: "shown", tabIndex: 0 });
+  const shown = ours(make("div", { className: "shown", tabIndex: 0 }));
   const named = make("strong", { textContent: "What the model reads" });
   const note = make("span");
   note.setAttribute("role", "status");
@@ -62,6 +66,8 @@ function render({ model, el }) {
     timer = setTimeout(flush, model.get("pause"));
   };
   area.onblur = flush;
+  // What listens further out would take Enter away.
+  area.onkeydown = area.onkeypress = event => event.stopPropagation();
 
   const drawText = () => {
     const text = model.get("text"), locked = model.get("locked");
@@ -104,7 +110,7 @@ function render({ model, el }) {
         return cell;
       }));
       body.replaceChildren(...keys.map(key => {
-        const pick = make("input", { type: "radio", name: group, value: key, ariaLabel: "Edit " + key });
+        const pick = ours(make("input", { type: "radio", name: group, value: key, ariaLabel: "Edit " + key }));
         pick.onchange = () => { flush(); model.send({ kind: "select", section: key }); };
         const cells = columns.map(([, side], i) => {
           const cell = i === 1 ? make("th", { scope: "row" }) : make("td");
@@ -136,8 +142,6 @@ function render({ model, el }) {
     "change:selected change:text change:locked change:label": drawText, "change:answered": drawAnswer,
     "change:shown": drawShown, "change:status": () => drawNote(false) };
   for (const [names, draw] of Object.entries(listen)) model.on(names, draw);
-  // Arrows choose and scroll here, Shift+Enter is a line: none of them is a command to the notebook.
-  el.dataset.lmSuppressShortcuts = "true";
   el.classList.add("rightlab-prompt");
   el.append(list, make("div", { className: "pair" },
     make("label", {}, label, area, why), make("section", {}, named, shown)), note);

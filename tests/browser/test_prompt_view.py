@@ -122,6 +122,84 @@ def test_a_section_is_edited_live(open_prompt: Any, browser_context: Any, theme:
     assert notebook.outside == []
 
 
+def test_keyboard_alone_chooses_edits_and_writes_back(demo: Any, open_prompt: Any) -> None:
+    notebook = open_prompt()
+    page = notebook.page
+    view = page.locator(".rightlab-view").first
+    soul = demo.agent.guest_dir / "SOUL.md"
+    kept = soul.read_text()
+    cells = page.locator(".jp-Cell").count()
+    view.get_by_label("Edit identity:soul").focus()
+    page.keyboard.press("ArrowDown")
+    view.get_by_text("identity:user · USER.md").wait_for()
+    page.keyboard.press("ArrowUp")
+    view.get_by_text("identity:soul · SOUL.md").wait_for()
+    assert page.evaluate("() => document.activeElement.value") == "identity:soul"
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.tagName") == "TEXTAREA"
+    page.keyboard.press("Control+End")
+    # Keys that are commands of JupyterLab elsewhere are text here.
+    page.keyboard.type("dd a b x")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("z")
+    view.locator(".shown ins").first.wait_for()
+    assert view.locator("textarea").input_value() == kept + "dd a b x\nz"
+    assert page.locator(".jp-Cell").count() == cells
+
+    view.get_by_role("button", name="Write back", exact=True).focus()
+    page.keyboard.press("Enter")
+    view.get_by_text("Replace SOUL.md by this? The old text is kept beside it.").wait_for()
+    view.get_by_text("Write back identity:soul?").wait_for()
+    page.wait_for_function("() => document.activeElement.textContent.trim() === 'Cancel'")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.activeElement.textContent.trim() === 'Write back'")
+    assert soul.read_text() == kept
+    page.keyboard.press("Enter")
+    view.get_by_role("button", name="Yes, write back").focus()
+    page.keyboard.press("Enter")
+    view.get_by_text("SOUL.md is written; the next turn reads it.").wait_for()
+    assert soul.read_text() == kept + "dd a b x\nz"
+    # What the next turn costs more is said although nothing is edited any more.
+    view.get_by_text("breaks here: +").wait_for()
+    soul.write_text(kept)
+    view.get_by_role("cell", name="yes", exact=True).first.wait_for()
+    assert notebook.console_errors() == []
+
+
+def test_mode_variant_comparison_and_turns_are_switched(open_prompt: Any) -> None:
+    notebook = open_prompt(
+        "lab.variant('terse').section('identity:soul', 'Terse.'); None", "lab.requests().divergences()"
+    )
+    view = notebook.page.locator(".rightlab-view").first
+    view.get_by_label("mode", exact=True).select_option(label="cron")
+    view.get_by_text("demo · cron mode ·").wait_for()
+    view.get_by_role("row", name="right:cron-contract").wait_for()
+    view.get_by_label("compare with").select_option(label="mode normal")
+    view.get_by_text("from mode normal: ").wait_for()
+    view.get_by_label("mode", exact=True).select_option(label="normal")
+    view.get_by_text("demo · normal mode ·").wait_for()
+    view.get_by_label("variant", exact=True).select_option(label="terse")
+    view.get_by_text("1 edit in variant terse").wait_for()
+    view.get_by_label("compare with").select_option(label="turn 2")
+    view.get_by_text("from turn 2: ").wait_for()
+    choose(view, "identity:soul", "Terse.")
+    view.get_by_text("turn 2 → variant terse").wait_for()
+    assert view.locator(".shown del").count()
+    view.get_by_label("from", exact=True).select_option(label="turn 1")
+    view.get_by_text("turn 3 goes on exactly where turn 1 ends").or_(
+        view.get_by_text("turn 1 and turn 3")
+    ).wait_for()
+    view.get_by_role("button", name="Discard", exact=True).click()
+    view.get_by_text("Drop 1 edit of variant terse?").wait_for()
+    view.get_by_role("button", name="Yes, discard").click()
+    view.get_by_text("No edits: this is what the next turn is told.").wait_for()
+    explorer = notebook.page.locator(".rightlab-view").nth(1)
+    explorer.get_by_label("from", exact=True).select_option(label="turn 1")
+    explorer.get_by_text("First divergence").wait_for()
+    assert notebook.violations() == []
+    assert notebook.console_errors() == []
+
+
 def test_untrusted_output_is_the_static_form_and_a_trusted_one_the_widget_as_it_was(
     server: Any, open_notebook: Any
 ) -> None:

@@ -200,3 +200,12 @@ def test_the_tail_is_predicted_not_done(lab: Lab, wire: Any) -> None:
         view._stop.wait(0.01)
     assert "identity:soul moved out of the system prompt" in view._note.value
     assert view.desk.variant is None
+
+
+def test_equal_texts_of_another_comparison_get_their_own_name(lab: Lab) -> None:
+    made = desk(lab)
+    made.edit("identity:soul", "Terse.\n")
+    assert "the agent's own → variant draft" in made.preview()[0].text()
+    made.against = Against("turn", "2")
+    made.read()
+    assert "turn 2 → variant draft" in made.preview()[0].text()
