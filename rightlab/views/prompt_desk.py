@@ -16,7 +16,7 @@ from rightlab.prompt.assembly import TOKEN_METHOD, estimate_tokens
 from rightlab.prompt.files import read_guest_file
 from rightlab.runtime.prompts import MODES, assemble_now, stored_registry
 from rightlab.runtime.variants import open_variant, open_variants
-from rightlab.views.prompt_rows import OWN, SMALL, Against, Row, quick
+from rightlab.views.prompt_rows import LINES, OWN, SMALL, Against, Row, quick
 from rightlab.views.prompt_traffic import NO_EFFECT, Effect, Traffic, sections_of_turn
 
 if TYPE_CHECKING:
@@ -262,8 +262,9 @@ class PromptDesk:
             old, new = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
             if not patient and not quick(old, new):
                 return Code(new, title="Comparing…"), False
-            whole = len(old) + len(new) <= 2 * SMALL
-            diff = Diff(old, new, names=names, context=100_000 if whole else 3)
+            lines = old.count("\n") + new.count("\n") + 2
+            whole = len(old) + len(new) <= 2 * SMALL and lines <= LINES
+            diff = Diff(old, new, names=names, context=lines if whole else 3)
             self._compared = ((before, after, names), diff)
             return diff, True
         return self._compared[1], True

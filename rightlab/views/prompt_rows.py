@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
-__all__ = ["OWN", "SMALL", "Against", "Row", "quick"]
+__all__ = ["LINES", "OWN", "SMALL", "Against", "Row", "quick"]
 
 SMALL = 8_000
 """Characters up to which a changed section is shown whole; of a longer one what is near the changes."""
+
+LINES = 400
+"""Lines up to which it is; both texts counted."""
 
 QUICK = 20_000
 """Pairs of differing lines that are compared while somebody types; more are compared when there is time."""

@@ -203,7 +203,7 @@ def test_the_tail_is_predicted_not_done(lab: Lab, wire: Any) -> None:
 
 
 def test_equal_texts_of_another_comparison_get_their_own_name(lab: Lab) -> None:
-    made = desk(lab)
+    made = desk(lab, selected="identity:soul")
     made.edit("identity:soul", "Terse.\n")
     assert "the agent's own → variant draft" in made.preview()[0].text()
     made.against = Against("turn", "2")
