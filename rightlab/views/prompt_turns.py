@@ -42,7 +42,9 @@ class TurnPicker:
             one.observe(self._on_pick, ["value"])
         self.html = ipywidgets.HTML(self.block.html())
         title = ipywidgets.HTML("<strong>Where do two turns part?</strong>")
-        row = ipywidgets.HBox([title, self._from, self._to])
+        self._pair = ipywidgets.HBox([self._from, self._to])
+        self._pair.layout.display = "none"
+        row = ipywidgets.HBox([title, self._pair])
         row.add_class("rightlab-controls")
         self.widget = ipywidgets.VBox([row, self.html])
 
@@ -53,6 +55,7 @@ class TurnPicker:
         self._turns = tuple(turns)
         self._filling = True
         try:
+            self._pair.layout.display = None if len(self._turns) > 1 else "none"
             options = [(f"turn {turn}", turn) for turn in reversed(self._turns)]
             for one, at in ((self._from, -2), (self._to, -1)):
                 kept = one.value

@@ -284,8 +284,16 @@ def test_two_tabs_show_one_text_and_neither_takes_typing_back(
 
 
 def test_picture_of_the_notebook_after_an_edit(
-    demo_server: Any, open_notebook: Any, browser_context: Any, tmp_path: Path
+    lived_demo: Any, demo_server: Any, open_notebook: Any, browser_context: Any, tmp_path: Path
 ) -> None:
+    from rightlab.runtime import host
+
+    host.up(lived_demo.agent, host="test")
+    try:
+        for text in ("What can you do?", "And what did that cost?", "Thank you."):
+            host.ask(lived_demo.agent, text, timeout=90)
+    finally:
+        host.down(lived_demo.agent)
     notebook = open_notebook("01_prompts.ipynb", width=1150, server=demo_server)
     page = notebook.page
     notebook.run_all(timeout=120)
@@ -295,6 +303,7 @@ def test_picture_of_the_notebook_after_an_edit(
     area.fill("Friendly, short and exact. Says what it did.\nOne apology is enough.\n")
     view.locator(".shown ins").first.wait_for()
     view.get_by_text("breaks here: +").wait_for()
+    view.get_by_text("First divergence").wait_for()
     page.wait_for_timeout(700)
     assert notebook.violations() == []
     with notebook.whole():
